@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/registrations.h"
+
+#include "ffi/handlers.h"
+
+namespace graphsafe_gg {
+namespace {
+
+// Operands, results and attributes of the two products, in the order of the Python lowering.
+template <typename Binding>
+auto bind_grouped_gemm(Binding binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()  // lhs
+      .template Arg<ffi::AnyBuffer>()  // rhs
+      .template Arg<ffi::AnyBuffer>()  // group_sizes
+      .template Ret<ffi::AnyBuffer>()  // out
+      .template Attr<bool>("transpose_rhs")
+      .template Attr<int64_t>("site");
+}
+
+template <typename Binding>
+auto bind_drhs(Binding binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()  // lhs
+      .template Arg<ffi::AnyBuffer>()  // dout
+      .template Arg<ffi::AnyBuffer>()  // group_sizes
+      .template Ret<ffi::AnyBuffer>()  // out
+      .template Attr<int64_t>("site");
+}
+
+auto cuda_initialize() {
+  return ffi::Ffi::Bind<ffi::ExecutionStage::kInitialize>().Ctx<ffi::DeviceOrdinal>();
+}
+
+auto cuda_execute() {
+  return ffi::Ffi::Bind().Ctx<ffi::PlatformStream<Stream>>().Ctx<ffi::DeviceOrdinal>();
+}
+
+// XLA captures a call into a CUDA graph only if its execute handler has this trait. Each handler
+// named here launches a fixed number of nodes and never waits, allocates or reads a buffer.
+constexpr auto kGraphSafe = {ffi::Traits::kCmdBufferCompatible};
+
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceInitialize, grouped_gemm_device_initialize,
+                       bind_grouped_gemm(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceExecute, grouped_gemm_device_execute,
+                       bind_grouped_gemm(cuda_execute()), kGraphSafe);
+XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize,
+                       bind_drhs(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_drhs(cuda_execute()),
+                       kGraphSafe);
+
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncInitialize, grouped_gemm_sync_initialize,
+                       bind_grouped_gemm(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncExecute, grouped_gemm_sync_execute,
+                       bind_grouped_gemm(cuda_execute()));
+XLA_FFI_DEFINE_HANDLER(kDrhsSyncInitialize, drhs_sync_initialize, bind_drhs(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsSyncExecute, drhs_sync_execute, bind_drhs(cuda_execute()));
+
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_grouped_gemm(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_drhs(ffi::Ffi::Bind()));
+
+}  // namespace
+
+const std::vector<Registration>& registrations() {
+  // A name is versioned: a program compiled against _v1 never runs on other operands.
+  static const std::vector<Registration> table = {
+      {"graphsafe_gg_grouped_gemm_device_v1", "CUDA", "initialize", kGroupedGemmDeviceInitialize},
+      {"graphsafe_gg_grouped_gemm_device_v1", "CUDA", "execute", kGroupedGemmDeviceExecute},
+      {"graphsafe_gg_grouped_gemm_device_v1", "cpu", "execute", kGroupedGemmCpu},
+      {"graphsafe_gg_drhs_device_v1", "CUDA", "initialize", kDrhsDeviceInitialize},
+      {"graphsafe_gg_drhs_device_v1", "CUDA", "execute", kDrhsDeviceExecute},
+      {"graphsafe_gg_drhs_device_v1", "cpu", "execute", kDrhsCpu},
+      {"graphsafe_gg_grouped_gemm_sync_v1", "CUDA", "initialize", kGroupedGemmSyncInitialize},
+      {"graphsafe_gg_grouped_gemm_sync_v1", "CUDA", "execute", kGroupedGemmSyncExecute},
+      {"graphsafe_gg_grouped_gemm_sync_v1", "cpu", "execute", kGroupedGemmCpu},
+      {"graphsafe_gg_drhs_sync_v1", "CUDA", "initialize", kDrhsSyncInitialize},
+      {"graphsafe_gg_drhs_sync_v1", "CUDA", "execute", kDrhsSyncExecute},
+      {"graphsafe_gg_drhs_sync_v1", "cpu", "execute", kDrhsCpu},
+  };
+  return table;
+}
+
+}  // namespace graphsafe_gg

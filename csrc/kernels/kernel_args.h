@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The one argument of every kernel, and the record a kernel leaves when the sizes are bad.
+// Shared by host and device: plain data, fixed layout.
+#pragma once
+
+#include <cstdint>
+
+namespace graphsafe_gg {
+
+enum SizeErrorKind : uint32_t { kNoSizeError = 0, kNegativeSize = 1, kSumAboveM = 2 };
+
+// Lives in mapped pinned memory, one per device and call site. The kernel writes the fields and
+// then, after a system-wide fence, `kind`; it writes only where `kind` is kNoSizeError.
+struct SizeErrorRecord {
+  uint32_t kind;
+  uint32_t reserved;
+  int64_t index;  // first offending group
+  int64_t value;  // its size (kNegativeSize), or the sum up to and including it (kSumAboveM)
+  int64_t limit;  // m
+};
+
+struct KernelArgs {
+  const void* lhs;          // (m, k)
+  const void* rhs;          // kMGrouped: (g, k, n) or (g, n, k); kKGrouped: dout (m, n)
+  void* out;                // kMGrouped: (m, n); kKGrouped: (g, k, n)
+  const void* group_sizes;  // (g,), element type `size_type`
+  SizeErrorRecord* error;   // device address; may be null
+  int64_t num_groups;
+  int64_t m;
+  int64_t k;
+  int64_t n;
+  uint8_t size_type;  // IndexType
+  uint8_t out_dtype;  // DType
+  uint8_t reserved[6];
+};
+
+}  // namespace graphsafe_gg

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The Python module: registrations, build information and the runtime's counters. No array
+// crosses it.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "cpu/grouped_gemm.h"
+#include "ffi/handlers.h"
+#include "ffi/registrations.h"
+#include "kernels/kernel_blobs.h"
+#include "runtime/call_sites.h"
+#include "runtime/context_guard.h"
+#include "runtime/device_state.h"
+#include "runtime/group_sizes.h"
+
+namespace nb = nanobind;
+
+namespace graphsafe_gg {
+namespace {
+
+// {(target, platform): {stage: capsule}}
+nb::dict registration_dict() {
+  nb::dict table;
+  for (const Registration& entry : registrations()) {
+    const nb::tuple key = nb::make_tuple(entry.target, entry.platform);
+    if (!table.contains(key)) table[key] = nb::dict();
+    nb::cast<nb::dict>(table[key])[entry.stage] =
+        nb::capsule(reinterpret_cast<void*>(entry.handler));
+  }
+  return table;
+}
+
+nb::dict build_info() {
+  nb::dict info;
+  info["version"] = GG_VERSION;
+  info["cuda_toolkit"] = kernel_toolkit();
+  info["xla_ffi"] = std::to_string(XLA_FFI_API_MAJOR) + "." + std::to_string(XLA_FFI_API_MINOR);
+  return info;
+}
+
+nb::dict stats() {
+  nb::dict devices;
+  for (DeviceState* device : DeviceState::all()) {
+    const DeviceCounters& counters = device->counters();
+    nb::dict entry;
+    entry["executions"] = counters.executions.load();
+    entry["launches"] = counters.launches.load();
+    entry["host_waits"] = counters.host_waits.load();
+    entry["host_wait_us"] = static_cast<double>(counters.host_wait_ns.load()) * 1e-3;
+    entry["host_wait_max_us"] = static_cast<double>(counters.host_wait_max_ns.load()) * 1e-3;
+    entry["pinned_bytes"] = device->size_copies().pinned_bytes();
+    devices[nb::int_(device->ordinal())] = entry;
+  }
+  return devices;
+}
+
+// Messages of the errors that kernels recorded, cleared as they are read. With `site`, that call
+// site's alone and without waiting; else every site's, after the devices have finished.
+nb::list take_size_errors(std::optional<uint64_t> site) {
+  nb::list messages;
+  for (DeviceState* device : DeviceState::all()) {
+    if (!site) {
+      nb::gil_scoped_release release;
+      const ContextGuard guard(cuda_api(), device->context(), device->ordinal());
+      check(cuda_api().ctx_synchronize(), "cuCtxSynchronize", device->ordinal());
+    }
+    for (const auto& found : device->size_errors().take(site)) {
+      messages.append("device " + std::to_string(device->ordinal()) + ": " +
+                      describe_size_error(found.error, found.site));
+    }
+  }
+  return messages;
+}
+
+void set_on_bad_sizes_by_name(const std::string& policy) {
+  if (policy == "log") return set_on_bad_sizes(OnBadSizes::kLog);
+  if (policy == "raise") return set_on_bad_sizes(OnBadSizes::kRaise);
+  if (policy == "check") return set_on_bad_sizes(OnBadSizes::kCheck);
+  throw nb::value_error(("policy must be log, raise or check; got " + policy).c_str());
+}
+
+}  // namespace
+}  // namespace graphsafe_gg
+
+NB_MODULE(_ext, m) {
+  using namespace graphsafe_gg;
+  m.def("registrations", &registration_dict);
+  m.def("build_info", &build_info);
+  m.def("stats", &stats);
+  m.def("take_size_errors", &take_size_errors, nb::arg("site").none());
+  m.def("set_on_bad_sizes", &set_on_bad_sizes_by_name, nb::arg("policy"));
+  m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
+  m.def("set_sgemm", [](nb::capsule sgemm) {
+    cpu::set_sgemm(reinterpret_cast<cpu::Sgemm*>(sgemm.data()));
+  }, nb::arg("sgemm"));
+}

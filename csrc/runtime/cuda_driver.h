@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The part of the CUDA driver's C interface that is used here, declared by hand so that the host
+// code builds without a toolkit. tests/unit/test_driver_declarations checks it against cuda.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The same names and types as in cuda.h, so that both may be included.
+typedef struct CUctx_st* CUcontext;
+typedef struct CUstream_st* CUstream;
+typedef struct CUevent_st* CUevent;
+typedef struct CUfunc_st* CUfunction;
+typedef struct CUlib_st* CUlibrary;
+typedef struct CUkern_st* CUkernel;
+
+namespace graphsafe_gg::cuda {
+
+using Result = int;  // CUresult
+using Device = int;  // CUdevice
+using DevicePtr = unsigned long long;  // CUdeviceptr
+
+constexpr Result kSuccess = 0;
+constexpr Result kErrorOutOfMemory = 2;
+constexpr Result kErrorNotInitialized = 3;
+constexpr Result kErrorDeinitialized = 4;
+constexpr Result kErrorNoBinaryForGpu = 209;
+constexpr Result kErrorUnsupportedPtxVersion = 222;
+constexpr Result kErrorNotReady = 600;
+constexpr Result kErrorStreamCaptureUnsupported = 900;
+
+constexpr unsigned kMemHostAllocPortable = 1;
+constexpr unsigned kMemHostAllocDeviceMap = 2;
+constexpr unsigned kEventBlockingSync = 1;
+constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kEventRecordDefault = 0;
+constexpr unsigned kEventRecordExternal = 1;
+
+constexpr int kStreamCaptureStatusActive = 1;
+constexpr int kStreamCaptureModeRelaxed = 2;
+
+constexpr int kDeviceAttributeMultiprocessorCount = 16;
+constexpr int kDeviceAttributeComputeCapabilityMajor = 75;
+constexpr int kDeviceAttributeComputeCapabilityMinor = 76;
+constexpr int kDeviceAttributeMaxSharedMemoryPerMultiprocessor = 81;
+constexpr int kDeviceAttributeMaxSharedMemoryPerBlockOptin = 97;
+constexpr int kFuncAttributeMaxDynamicSharedSizeBytes = 8;
+
+}  // namespace graphsafe_gg::cuda

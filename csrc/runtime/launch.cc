@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch.h"
+
+#include <chrono>
+#include <string>
+
+#include "runtime/check.h"
+#include "runtime/context_guard.h"
+#include "runtime/errors.h"
+#include "runtime/group_sizes.h"
+#include "runtime/wait.h"
+
+namespace graphsafe_gg {
+namespace {
+
+bool is_empty(const Problem& problem) {
+  const int64_t rows = problem.product == Product::kMGrouped
+                           ? problem.m
+                           : (problem.num_groups == 0 ? 0 : problem.k);
+  return rows == 0 || problem.n == 0;
+}
+
+const Kernel& kernel_for(const Problem& problem, const Config& config) {
+  const Kernel* kernel = find_kernel(problem, config);
+  if (kernel == nullptr) {
+    throw Unimplemented("grouped_gemm: no kernel is built for " + to_string(problem) + " with " +
+                        to_string(config) + ".");
+  }
+  return *kernel;
+}
+
+}  // namespace
+
+void load_kernels(DeviceState& device, const Problem& problem, bool has_known_sizes) {
+  if (is_empty(problem)) return;
+  const std::string reason = unsupported_reason(problem, device.traits());
+  if (!reason.empty()) throw Unimplemented("grouped_gemm: " + reason);
+  if (has_known_sizes) {
+    for (const Config& config : candidate_configs(problem, device.traits())) {
+      device.load_function(kernel_for(problem, config), config.smem_bytes);
+    }
+  }
+  const Config config = choose_config(problem, device.traits(), -1);
+  device.load_function(kernel_for(problem, config), config.smem_bytes);
+}
+
+void launch(DeviceState& device, const Problem& problem, const Operands& operands, uint64_t site,
+            int64_t max_group_rows, CUstream stream) {
+  if (is_empty(problem)) return;
+  const Config config = choose_config(problem, device.traits(), max_group_rows);
+  KernelArgs args{};
+  args.lhs = operands.lhs;
+  args.rhs = operands.rhs;
+  args.out = operands.out;
+  args.group_sizes = operands.group_sizes;
+  args.error = device.size_errors().device_record(site);
+  args.num_groups = problem.num_groups;
+  args.m = problem.m;
+  args.k = problem.k;
+  args.n = problem.n;
+  args.size_type = static_cast<uint8_t>(problem.size_type);
+  args.out_dtype = static_cast<uint8_t>(problem.out_dtype);
+  const CUfunction function = device.function(kernel_for(problem, config));
+  const auto grid = static_cast<unsigned>(grid_blocks(problem, config, device.traits()));
+  const CudaApi& api = cuda_api();
+  const ContextGuard guard(api, device.context(), device.ordinal());
+  void* params[] = {&args};
+  check(api.launch_kernel(function, grid, 1, 1, static_cast<unsigned>(config.num_threads), 1, 1,
+                          static_cast<unsigned>(config.smem_bytes), stream, params, nullptr),
+        "cuLaunchKernel", device.ordinal());
+  device.counters().launches.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<int64_t> wait_for_group_sizes(DeviceState& device, const Problem& problem,
+                                          const void* group_sizes, CUstream stream) {
+  if (problem.num_groups == 0) return {};
+  const auto bytes = static_cast<size_t>(problem.num_groups * size_bytes(problem.size_type));
+  const CudaApi& api = cuda_api();
+  const ContextGuard guard(api, device.context(), device.ordinal());
+  auto slot = device.size_copies().acquire(bytes);
+  try {
+    check(api.memcpy_dtoh_async(slot->buffer.host(),
+                                reinterpret_cast<cuda::DevicePtr>(group_sizes), bytes, stream),
+          "cuMemcpyDtoHAsync", device.ordinal());
+    slot->event.record(stream);
+    wait_for_event(slot->event, device.counters());
+  } catch (...) {
+    // The copy may still be pending: its target is leaked rather than reused.
+    static_cast<void>(slot.release());
+    throw;
+  }
+  auto sizes = read_group_sizes(slot->buffer.host(), problem.size_type, problem.num_groups);
+  device.size_copies().release(std::move(slot));
+  return sizes;
+}
+
+}  // namespace graphsafe_gg

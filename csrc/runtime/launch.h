@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// Problem -> kernel launch on a borrowed stream.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kernel_args.h"
+#include "runtime/device_state.h"
+
+namespace graphsafe_gg {
+
+struct Operands {
+  const void* lhs;
+  const void* rhs;
+  const void* group_sizes;
+  void* out;
+};
+
+// Loads every kernel that launch may pick for the problem: the default alone, or all candidates
+// when the sizes will be known. Initialize stage only. Throws Unimplemented, with the reason.
+void load_kernels(DeviceState& device, const Problem& problem, bool has_known_sizes);
+
+// One kernel launch, capturable: no allocation, no wait, nothing that depends on buffer contents.
+// max_group_rows < 0 when sizes are unknown to the host.
+void launch(DeviceState& device, const Problem& problem, const Operands& operands, uint64_t site,
+            int64_t max_group_rows, CUstream stream);
+
+// Copies the sizes to the host and waits for them. Never captured.
+std::vector<int64_t> wait_for_group_sizes(DeviceState& device, const Problem& problem,
+                                          const void* group_sizes, CUstream stream);
+
+}  // namespace graphsafe_gg

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/size_copy.h"
+
+#include <algorithm>
+
+namespace graphsafe_gg {
+namespace {
+
+// One page serves up to 512 groups of the widest type; growth in powers of two bounds the number
+// of sizes.
+size_t round_up(size_t size_bytes) {
+  size_t rounded = 4096;
+  while (rounded < size_bytes) rounded *= 2;
+  return rounded;
+}
+
+}  // namespace
+
+std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::make(size_t size_bytes) {
+  auto slot = std::make_unique<Slot>();
+  slot->buffer = PinnedBuffer(size_bytes, ordinal_);
+  slot->event = Event(ordinal_);
+  std::lock_guard<std::mutex> lock(mutex_);
+  largest_bytes_ = std::max(largest_bytes_, size_bytes);
+  pinned_bytes_ += size_bytes;
+  return slot;
+}
+
+void SizeCopyPool::reserve(size_t size_bytes) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (largest_bytes_ >= size_bytes && largest_bytes_ > 0) return;
+  }
+  release(make(round_up(size_bytes)));
+}
+
+std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::acquire(size_t size_bytes) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto fits = std::find_if(free_.rbegin(), free_.rend(), [&](const auto& slot) {
+      return slot->buffer.size_bytes() >= size_bytes;
+    });
+    if (fits != free_.rend()) {
+      std::swap(*fits, free_.back());
+      auto slot = std::move(free_.back());
+      free_.pop_back();
+      return slot;
+    }
+  }
+  return make(round_up(size_bytes));
+}
+
+void SizeCopyPool::release(std::unique_ptr<Slot> slot) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(std::move(slot));
+}
+
+size_t SizeCopyPool::pinned_bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return pinned_bytes_;
+}
+
+}  // namespace graphsafe_gg

@@ -1,0 +1,12 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA-graph-safe grouped GEMM for Mixture-of-Experts layers in JAX."""
+
+from graphsafe_gg._errors import GroupSizesError as GroupSizesError
+from graphsafe_gg._runtime import check as check
+from graphsafe_gg._runtime import stats as stats
+from graphsafe_gg.api.grouped_gemm import grouped_gemm as grouped_gemm
+from graphsafe_gg.mlp.grouped_mlp import grouped_mlp as grouped_mlp
+from graphsafe_gg.mlp.moe_mlp import moe_mlp as moe_mlp
+
+__version__ = "0.1.0"

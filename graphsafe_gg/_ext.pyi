@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the compiled extension."""
+
+from types import CapsuleType
+from typing import TypedDict
+
+class _BuildInfo(TypedDict):
+    version: str
+    cuda_toolkit: str
+    xla_ffi: str
+
+class _DeviceStats(TypedDict):
+    executions: int
+    launches: int
+    host_waits: int
+    host_wait_us: float
+    host_wait_max_us: float
+    pinned_bytes: int
+
+def registrations() -> dict[tuple[str, str], dict[str, CapsuleType]]: ...
+def build_info() -> _BuildInfo: ...
+def stats() -> dict[int, _DeviceStats]: ...
+def take_size_errors(site: int | None) -> list[str]: ...
+def set_on_bad_sizes(policy: str) -> None: ...
+def name_call_site(site: int, name: str) -> None: ...
+def set_sgemm(sgemm: CapsuleType) -> None: ...

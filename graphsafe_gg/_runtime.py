@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime knows: recorded errors and counters."""
+
+from graphsafe_gg import _config, _ffi
+from graphsafe_gg._errors import GroupSizesError
+
+
+def check() -> None:
+    """Waits for every device and raises the bad group sizes that one recorded.
+
+    In device mode nothing on the host sees the sizes, so a bad one (negative, or a sum
+    above m) is cut to the rows that exist and recorded. Each record is raised once.
+
+    Raises:
+      GroupSizesError: the first record of each device and call site, one a line.
+    """
+    _raise_if_any(_ffi.take_size_errors(None))
+
+
+def raise_recorded_errors(site: int) -> None:
+    """Raises what an earlier execution of this call site recorded. Does not wait."""
+    _raise_if_any(_ffi.take_size_errors(site))
+
+
+def stats() -> dict:
+    """Counters as a plain dict.
+
+    ``devices`` maps a device ordinal to: ``executions`` (initialize calls, one for
+    each operation in each run of a program), ``launches`` (kernels launched or captured;
+    a graph's replay adds none), ``host_waits``, ``host_wait_us`` and
+    ``host_wait_max_us`` (waits for group sizes), ``pinned_bytes``. ``config`` holds
+    the environment variables as read at import, ``build`` how the extension was built.
+    """
+    return {
+        "devices": _ffi.device_stats(),
+        "config": {
+            "GG_ON_BAD_SIZES": _config.ON_BAD_SIZES,
+            "GG_MODE": _config.FORCED_MODE,
+        },
+        "build": _ffi.build_info(),
+    }
+
+
+def _raise_if_any(messages: list[str]) -> None:
+    if messages:
+        raise GroupSizesError("\n".join(messages))
