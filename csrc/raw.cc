@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "raw.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/errors.h"
+#include "runtime/launch.h"
+
+namespace nb = nanobind;
+
+namespace graphsafe_gg {
+namespace {
+
+DType dtype_by_name(const std::string& name) {
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "float16") return DType::kF16;
+  if (name == "float32") return DType::kF32;
+  throw InvalidArgument("raw: dtype must be bfloat16, float16 or float32; got " + name + ".");
+}
+
+IndexType index_type_by_name(const std::string& name) {
+  if (name == "int8") return IndexType::kS8;
+  if (name == "uint8") return IndexType::kU8;
+  if (name == "int16") return IndexType::kS16;
+  if (name == "uint16") return IndexType::kU16;
+  if (name == "int32") return IndexType::kS32;
+  if (name == "uint32") return IndexType::kU32;
+  if (name == "int64") return IndexType::kS64;
+  if (name == "uint64") return IndexType::kU64;
+  throw InvalidArgument("raw: group_sizes must have an integer dtype; got " + name + ".");
+}
+
+Problem make_problem(bool is_drhs, const std::string& dtype, const std::string& out_dtype,
+                     const std::string& size_dtype, bool transpose_rhs, int64_t num_groups,
+                     int64_t m, int64_t k, int64_t n) {
+  Problem problem{};
+  problem.product = is_drhs ? Product::kKGrouped : Product::kMGrouped;
+  problem.dtype = dtype_by_name(dtype);
+  problem.out_dtype = dtype_by_name(out_dtype);
+  problem.size_type = index_type_by_name(size_dtype);
+  problem.transpose_rhs = transpose_rhs;
+  problem.num_groups = num_groups;
+  problem.m = m;
+  problem.k = k;
+  problem.n = n;
+  return problem;
+}
+
+// What the initialize stage of a handler does: everything that a capture forbids.
+void raw_initialize(int device, const Problem& problem, uint64_t site) {
+  nb::gil_scoped_release release;
+  DeviceState& state = DeviceState::initialize(device);
+  load_kernels(state, problem, /*has_known_sizes=*/false);
+  static_cast<void>(state.sites().at(site));
+}
+
+void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs,
+                uintptr_t group_sizes, uintptr_t out, uint64_t site, uintptr_t stream) {
+  nb::gil_scoped_release release;
+  const Operands operands{reinterpret_cast<const void*>(lhs), reinterpret_cast<const void*>(rhs),
+                          reinterpret_cast<const void*>(group_sizes), reinterpret_cast<void*>(out)};
+  DeviceState& state = DeviceState::get(device);
+  launch(state, problem, operands, state.sites().at(site), /*max_group_rows=*/-1,
+         reinterpret_cast<CUstream>(stream));
+}
+
+// (address, shape, strides in elements, (type code, bits), (device type, device id)) of an object
+// with __dlpack__. The address is the caller's to keep alive.
+nb::tuple raw_dlpack(nb::ndarray<nb::ro> array) {
+  nb::list shape;
+  nb::list strides;
+  for (size_t i = 0; i < array.ndim(); ++i) {
+    shape.append(array.shape(i));
+    strides.append(array.stride(i));
+  }
+  return nb::make_tuple(
+      reinterpret_cast<uintptr_t>(array.data()), nb::tuple(shape), nb::tuple(strides),
+      nb::make_tuple(static_cast<int>(array.dtype().code), static_cast<int>(array.dtype().bits)),
+      nb::make_tuple(array.device_type(), array.device_id()));
+}
+
+// DriverError stays a RuntimeError, nanobind's own translation.
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const InvalidArgument& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const Unimplemented& error) {
+    PyErr_SetString(PyExc_NotImplementedError, error.what());
+  } catch (const OutOfMemory& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
+  }
+}
+
+}  // namespace
+
+void bind_raw(nb::module_& m) {
+  nb::register_exception_translator(&translate);
+  nb::class_<Problem>(m, "RawProblem").def("__repr__", [](const Problem& problem) {
+    return to_string(problem);
+  });
+  m.def("raw_problem", &make_problem, nb::kw_only(), nb::arg("is_drhs"), nb::arg("dtype"),
+        nb::arg("out_dtype"), nb::arg("size_dtype"), nb::arg("transpose_rhs"),
+        nb::arg("num_groups"), nb::arg("m"), nb::arg("k"), nb::arg("n"));
+  m.def("raw_initialize", &raw_initialize, nb::arg("device"), nb::arg("problem"), nb::arg("site"));
+  m.def("raw_launch", &raw_launch, nb::arg("device"), nb::arg("problem"), nb::arg("lhs"),
+        nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("site"), nb::arg("stream"));
+  m.def("raw_dlpack", &raw_dlpack, nb::arg("array").noconvert());
+}
+
+}  // namespace graphsafe_gg
