@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The tile shapes that are compiled, best default first. The .cu files instantiate these lists and
+// dispatch.cc looks kernels up in them, so a shape is added in one place.
+#pragma once
+
+#include "kernels/tile_shape.h"
+
+// X(block_m, block_n, block_k, num_stages, num_threads, blocks_per_sm)
+#define GG_FWD_TILES_16BIT(X) \
+  X(64, 128, 64, 4, 128, 2)   \
+  X(128, 128, 64, 3, 128, 2)
+#define GG_FWD_TILES_F32(X) X(64, 64, 32, 3, 128, 3)
+#define GG_DRHS_TILES_16BIT(X) X(128, 128, 64, 3, 128, 2)
+#define GG_DRHS_TILES_F32(X) X(64, 64, 32, 3, 128, 3)
+
+// Kernel names: gg_<op>_<type>[_<layout of rhs>]_m<block_m>n<block_n>k<block_k>s<num_stages>.
+#define GG_KERNEL_NAME(prefix, bm, bn, bk, stages) prefix##_m##bm##n##bn##k##bk##s##stages

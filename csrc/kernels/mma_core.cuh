@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// Tile arithmetic for 16-bit operands on the tensor cores. Each element of c is one chain of
+// m16n8k16 steps in ascending k, whatever the tile shape: its bits do not depend on the
+// configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/epilogue.cuh"
+#include "kernels/ptx.cuh"
+#include "kernels/smem_tile.cuh"
+#include "kernels/tile_shape.h"
+
+namespace graphsafe_gg {
+
+// kAIsKRows: the tile of a is stored as (k, m) instead of (m, k).
+// kBIsKRows: the tile of b is stored as (k, n) instead of (n, k).
+template <typename T, bool kAIsKRows, bool kBIsKRows, int kBlockM, int kBlockN, int kBlockK,
+          int kThreads>
+class MmaCore {
+ public:
+  using Element = T;
+  using TileA = SmemTile<T, kAIsKRows ? kBlockK : kBlockM, kAIsKRows ? kBlockM : kBlockK, 0>;
+  using TileB = SmemTile<T, kBIsKRows ? kBlockK : kBlockN, kBIsKRows ? kBlockN : kBlockK, 0>;
+
+  __device__ MmaCore()
+      : lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_m_(static_cast<int>(threadIdx.x) / 32 / kWarpsN * kWarpM),
+        warp_n_(static_cast<int>(threadIdx.x) / 32 % kWarpsN * kWarpN),
+        a_offset_(kAIsKRows ? lane_offset<TileA, false>(0, warp_m_ / 8)
+                            : lane_offset<TileA, true>(warp_m_, 0)),
+        b_offset_(kBIsKRows ? lane_offset<TileB, true>(0, warp_n_ / 8)
+                            : lane_offset<TileB, false>(warp_n_, 0)) {}
+
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kFragsM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kFragsN; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) acc_[i][j][e] = 0.0f;
+      }
+    }
+  }
+
+  // Fragments of 16 rows or 16 k without a live row or k are neither read nor multiplied.
+  __device__ void multiply(uint32_t smem_a, uint32_t smem_b, int m_live, int k_live) {
+    if (m_live == kBlockM && k_live == kBlockK) {
+      multiply<true>(smem_a, smem_b, kFragsM, kBlockK);
+      return;
+    }
+    const int live_frags = (m_live - warp_m_ + 15) / 16;
+    if (live_frags > 0) multiply<false>(smem_a, smem_b, live_frags, k_live);
+  }
+
+  __device__ void store(const TileOutput& out) const {
+    const int quad = lane_ % 4;
+    const bool is_odd = quad % 2 != 0;
+    const int col = warp_n_ + quad % 2 * 8 + quad / 2 * 4;
+    int row = warp_m_ + lane_ / 4;
+    unsigned char* to = out.at(row, col);
+#pragma unroll
+    for (int i = 0; i < kFragsM; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int j = 0; j < kFragsN; j += 2) {
+          // Neighbouring lanes swap, so that each holds 4 columns of one fragment, not 2 of both.
+          const float even[2] = {acc_[i][j][half * 2], acc_[i][j][half * 2 + 1]};
+          const float odd[2] = {acc_[i][j + 1][half * 2], acc_[i][j + 1][half * 2 + 1]};
+          const float got0 = __shfl_xor_sync(0xffffffffu, is_odd ? even[0] : odd[0], 1);
+          const float got1 = __shfl_xor_sync(0xffffffffu, is_odd ? even[1] : odd[1], 1);
+          const float v[4] = {is_odd ? got0 : even[0], is_odd ? got1 : even[1],
+                              is_odd ? odd[0] : got0, is_odd ? odd[1] : got1};
+          const int cols_left = row < out.rows ? out.cols - col - j * 8 : 0;
+          store_4(to + j * 8 * element_bytes(out.dtype), v, cols_left, out);
+        }
+        row += 8;
+        to += 8 * out.row_bytes;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kWarpsM = kBlockM >= 128 ? kWarps / 2 : 1;
+  static constexpr int kWarpsN = kWarps / kWarpsM;
+  static constexpr int kWarpM = kBlockM / kWarpsM;
+  static constexpr int kWarpN = kBlockN / kWarpsN;
+  static constexpr int kFragsM = kWarpM / 16;
+  static constexpr int kFragsN = kWarpN / 8;
+  static_assert(sizeof(T) == 2, "m16n8k16 takes 16-bit operands");
+  static_assert(kWarpM % 16 == 0, "a warp's rows are whole m16 fragments");
+  static_assert(kWarpN % 16 == 0, "one ldmatrix brings two n8 fragments");
+  static_assert(kBlockK % 16 == 0, "a stage is whole k16 steps");
+
+  static_assert(
+      (kWarpM & (kWarpM - 1)) == 0 && (kWarpN & (kWarpN - 1)) == 0,
+      "the chunks of a warp's fragments differ only in bits that its first one has clear");
+  static_assert(TileA::kBytes % 1024 == 0 && TileB::kBytes % 1024 == 0,
+                "chunk bits of an address are those of its offset");
+
+  // The address bits in which the chunk of column `col` of a fragment differs from that of column
+  // 0.
+  __device__ static constexpr uint32_t chunk_bits(int col) {
+    return static_cast<uint32_t>(col / TileA::kChunkElements * kChunkBytes);
+  }
+
+  // Address of the lane's row in the fragment at (row 0, chunk 0) of the warp. Another fragment
+  // lies `row * kRowBytes` further and has its even chunk XORed in: both are constants of the
+  // unrolled loops, so that one register serves a whole stage. ldmatrix wants matrices in the order
+  // (m, k) low-low, high-low, low-high, high-high for a and (n, k) low-low, low-high, high-low,
+  // high-high for b: kRowsFirst says that the index that changes first runs along the rows in
+  // memory.
+  template <class Tile, bool kRowsFirst>
+  __device__ uint32_t lane_offset(int row, int chunk) const {
+    const int lane_row = kRowsFirst ? lane_ % 16 : lane_ % 8 + lane_ / 16 * 8;
+    const int lane_chunk = kRowsFirst ? lane_ / 16 : lane_ / 8 % 2;
+    return Tile::offset(row + lane_row, chunk + lane_chunk);
+  }
+
+  template <bool kFull>
+  __device__ __forceinline__ void multiply(uint32_t smem_a, uint32_t smem_b, int live_frags,
+                                           int k_live) {
+    const uint32_t a_lane = smem_a + a_offset_;
+    const uint32_t b_lane = smem_b + b_offset_;
+#pragma unroll
+    for (int k = 0; k < kBlockK; k += 16) {
+      if (!kFull && k >= k_live) break;
+      uint32_t b[kFragsN / 2][4];
+#pragma unroll
+      for (int j = 0; j < kFragsN / 2; ++j) {
+        const uint32_t from = kBIsKRows ? (b_lane ^ chunk_bits(j * 16)) + k * TileB::kRowBytes
+                                        : (b_lane ^ chunk_bits(k)) + j * 16 * TileB::kRowBytes;
+        ptx::load_matrix_x4<kBIsKRows>(b[j], from);
+      }
+#pragma unroll
+      for (int i = 0; i < kFragsM; ++i) {
+        if (!kFull && i >= live_frags) break;
+        const uint32_t from = kAIsKRows ? (a_lane ^ chunk_bits(i * 16)) + k * TileA::kRowBytes
+                                        : (a_lane ^ chunk_bits(k)) + i * 16 * TileA::kRowBytes;
+        uint32_t a[4];
+        ptx::load_matrix_x4<kAIsKRows>(a, from);
+#pragma unroll
+        for (int j = 0; j < kFragsN; ++j) {
+          ptx::mma<T>(acc_[i][j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        }
+      }
+    }
+  }
+
+  const int lane_;
+  const int warp_m_;
+  const int warp_n_;
+  const uint32_t a_offset_;
+  const uint32_t b_offset_;
+  float acc_[kFragsM][kFragsN][4];
+};
+
+}  // namespace graphsafe_gg

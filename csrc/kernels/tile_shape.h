@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// Facts of a tile shape that host and device must agree on. Plain C++: no CUDA.
+#pragma once
+
+#include <cstdint>
+
+namespace graphsafe_gg {
+
+struct TileShape {
+  int block_m;
+  int block_n;
+  int block_k;
+  int num_stages;
+  int num_threads;
+  int blocks_per_sm;  // wanted; a GPU with less shared memory gets fewer
+};
+
+constexpr bool operator==(const TileShape& a, const TileShape& b) {
+  return a.block_m == b.block_m && a.block_n == b.block_n && a.block_k == b.block_k &&
+         a.num_stages == b.num_stages && a.num_threads == b.num_threads;
+}
+
+// Tiles that are being loaded or computed sit in a ring behind the stages: 48 bytes each.
+constexpr int kRingTiles = 8;
+constexpr int kRingTileBytes = 48;
+
+constexpr int smem_bytes(const TileShape& shape, int element_bytes) {
+  return shape.num_stages * (shape.block_m + shape.block_n) * shape.block_k * element_bytes +
+         kRingTiles * kRingTileBytes;
+}
+
+}  // namespace graphsafe_gg
