@@ -8,7 +8,8 @@ set(GG_KERNEL_SOURCES
   grouped_gemm_f32
   grouped_drhs_bf16
   grouped_drhs_f16
-  grouped_drhs_f32)
+  grouped_drhs_f32
+  publish)
 
 # sm_80 code serves 8.x, sm_90a code 9.0, and the PTX everything newer.
 set(GG_GENCODE

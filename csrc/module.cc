@@ -12,10 +12,12 @@
 #include "ffi/handlers.h"
 #include "ffi/registrations.h"
 #include "kernels/kernel_blobs.h"
+#include "raw.h"
 #include "runtime/call_sites.h"
 #include "runtime/context_guard.h"
 #include "runtime/device_state.h"
 #include "runtime/group_sizes.h"
+#include "runtime/wait.h"
 
 namespace nb = nanobind;
 
@@ -42,17 +44,47 @@ nb::dict build_info() {
   return info;
 }
 
+nb::dict site_stats(const Site& site) {
+  nb::dict entry;
+  entry["executions"] = site.executions.load();
+  entry["eager_calls"] = site.eager_calls.load();
+  entry["captured_calls"] = site.captured_calls.load();
+  entry["host_waits"] = site.waits.count.load();
+  entry["host_wait_us"] = static_cast<double>(site.waits.total_ns.load()) * 1e-3;
+  entry["host_wait_max_us"] = static_cast<double>(site.waits.largest_ns.load()) * 1e-3;
+  nb::dict fallbacks;
+  for (size_t reason = 1; reason < kNumFallbacks; ++reason) {
+    const int64_t count = site.fallbacks[reason].load();
+    if (count != 0) fallbacks[to_string(static_cast<Fallback>(reason))] = count;
+  }
+  entry["fallbacks"] = fallbacks;
+  return entry;
+}
+
+// {ordinal: {..., "sites": {name: {...}}}}
 nb::dict stats() {
   nb::dict devices;
   for (DeviceState* device : DeviceState::all()) {
     const DeviceCounters& counters = device->counters();
+    int64_t host_waits = 0;
+    int64_t host_wait_ns = 0;
+    nb::dict sites;
+    for (const Site* site : device->sites().all()) {
+      host_waits += site->waits.count.load();
+      host_wait_ns += site->waits.total_ns.load();
+      sites[call_site_name(site->id).c_str()] = site_stats(*site);
+    }
     nb::dict entry;
-    entry["executions"] = counters.executions.load();
     entry["launches"] = counters.launches.load();
-    entry["host_waits"] = counters.host_waits.load();
-    entry["host_wait_us"] = static_cast<double>(counters.host_wait_ns.load()) * 1e-3;
-    entry["host_wait_max_us"] = static_cast<double>(counters.host_wait_max_ns.load()) * 1e-3;
-    entry["pinned_bytes"] = device->size_copies().pinned_bytes();
+    entry["eager_copies"] = counters.eager_copies.load();
+    entry["captured_copies"] = counters.captured_copies.load();
+    entry["copies"] = device->slots().num_copies();
+    entry["host_waits"] = host_waits;
+    entry["host_wait_us"] = static_cast<double>(host_wait_ns) * 1e-3;
+    entry["slots"] = device->slots().num_slots();
+    entry["pinned_bytes"] = device->size_copies().pinned_bytes() +
+                            device->slots().pinned_bytes() + device->sites().pinned_bytes();
+    entry["sites"] = sites;
     devices[nb::int_(device->ordinal())] = entry;
   }
   return devices;
@@ -60,17 +92,21 @@ nb::dict stats() {
 
 // Messages of the errors that kernels recorded, cleared as they are read. With `site`, that call
 // site's alone and without waiting; else every site's, after the devices have finished.
-nb::list take_size_errors(std::optional<uint64_t> site) {
+nb::list take_size_errors(std::optional<uint64_t> wanted) {
   nb::list messages;
   for (DeviceState* device : DeviceState::all()) {
-    if (!site) {
+    if (!wanted) {
       nb::gil_scoped_release release;
       const ContextGuard guard(cuda_api(), device->context(), device->ordinal());
       check(cuda_api().ctx_synchronize(), "cuCtxSynchronize", device->ordinal());
     }
-    for (const auto& found : device->size_errors().take(site)) {
+    for (Site* site : device->sites().all()) {
+      if (wanted && site->id != *wanted) continue;
+      const auto error = site->error();
+      if (!error) continue;
+      site->clear_error();
       messages.append("device " + std::to_string(device->ordinal()) + ": " +
-                      describe_size_error(found.error, found.site));
+                      describe_size_error(*error, site->id));
     }
   }
   return messages;
@@ -93,8 +129,10 @@ NB_MODULE(_ext, m) {
   m.def("stats", &stats);
   m.def("take_size_errors", &take_size_errors, nb::arg("site").none());
   m.def("set_on_bad_sizes", &set_on_bad_sizes_by_name, nb::arg("policy"));
+  m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
   m.def("set_sgemm", [](nb::capsule sgemm) {
     cpu::set_sgemm(reinterpret_cast<cpu::Sgemm*>(sgemm.data()));
   }, nb::arg("sgemm"));
+  bind_raw(m);
 }

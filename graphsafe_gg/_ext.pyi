@@ -25,3 +25,32 @@ def take_size_errors(site: int | None) -> list[str]: ...
 def set_on_bad_sizes(policy: str) -> None: ...
 def name_call_site(site: int, name: str) -> None: ...
 def set_sgemm(sgemm: CapsuleType) -> None: ...
+
+class RawProblem: ...
+
+def raw_problem(
+    *,
+    is_drhs: bool,
+    dtype: str,
+    out_dtype: str,
+    size_dtype: str,
+    transpose_rhs: bool,
+    num_groups: int,
+    m: int,
+    k: int,
+    n: int,
+) -> RawProblem: ...
+def raw_initialize(device: int, problem: RawProblem, site: int) -> None: ...
+def raw_launch(
+    device: int,
+    problem: RawProblem,
+    lhs: int,
+    rhs: int,
+    group_sizes: int,
+    out: int,
+    site: int,
+    stream: int,
+) -> None: ...
+def raw_dlpack(
+    array: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, int], tuple[int, int]]: ...

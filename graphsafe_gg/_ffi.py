@@ -32,3 +32,7 @@ def name_call_site(site: int, name: str) -> None:
 build_info = _ext.build_info
 device_stats = _ext.stats
 take_size_errors = _ext.take_size_errors
+raw_problem = _ext.raw_problem
+raw_initialize = _ext.raw_initialize
+raw_launch = _ext.raw_launch
+raw_dlpack = _ext.raw_dlpack

@@ -46,6 +46,14 @@ DType dtype_of(const char* name, const ffi::AnyBuffer& buffer) {
   }
 }
 
+void check_same_dtype(DType lhs, DType rhs) {
+  if (lhs != rhs) {
+    throw InvalidArgument("grouped_gemm: lhs and rhs must have the same dtype.");
+  }
+}
+
+}  // namespace
+
 IndexType index_type_of(const ffi::AnyBuffer& group_sizes) {
   switch (group_sizes.element_type()) {
     case ffi::DataType::S8:
@@ -68,14 +76,6 @@ IndexType index_type_of(const ffi::AnyBuffer& group_sizes) {
       throw InvalidArgument("grouped_gemm: group_sizes must be an integer array.");
   }
 }
-
-void check_same_dtype(DType lhs, DType rhs) {
-  if (lhs != rhs) {
-    throw InvalidArgument("grouped_gemm: lhs and rhs must have the same dtype.");
-  }
-}
-
-}  // namespace
 
 Problem grouped_gemm_problem(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& rhs,
                              const ffi::AnyBuffer& group_sizes, const ffi::AnyBuffer& out,

@@ -45,4 +45,7 @@ Problem grouped_gemm_problem(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& rh
 Problem drhs_problem(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& dout,
                      const ffi::AnyBuffer& group_sizes, const ffi::AnyBuffer& out);
 
+// Throws InvalidArgument unless the array holds integers.
+IndexType index_type_of(const ffi::AnyBuffer& group_sizes);
+
 }  // namespace graphsafe_gg

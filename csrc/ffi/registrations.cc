@@ -7,7 +7,7 @@
 namespace graphsafe_gg {
 namespace {
 
-// Operands, results and attributes of the two products, in the order of the Python lowering.
+// Operands, results and attributes of each target, in the order of the Python lowering.
 template <typename Binding>
 auto bind_grouped_gemm(Binding binding) {
   return std::move(binding)
@@ -20,6 +20,19 @@ auto bind_grouped_gemm(Binding binding) {
 }
 
 template <typename Binding>
+auto bind_grouped_gemm_async(Binding binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()  // lhs
+      .template Arg<ffi::AnyBuffer>()  // rhs
+      .template Arg<ffi::AnyBuffer>()  // group_sizes
+      .template Arg<ffi::AnyBuffer>()  // ticket
+      .template Ret<ffi::AnyBuffer>()  // out
+      .template Attr<bool>("transpose_rhs")
+      .template Attr<int64_t>("site")
+      .template Attr<int64_t>("fallback");
+}
+
+template <typename Binding>
 auto bind_drhs(Binding binding) {
   return std::move(binding)
       .template Arg<ffi::AnyBuffer>()  // lhs
@@ -27,6 +40,26 @@ auto bind_drhs(Binding binding) {
       .template Arg<ffi::AnyBuffer>()  // group_sizes
       .template Ret<ffi::AnyBuffer>()  // out
       .template Attr<int64_t>("site");
+}
+
+template <typename Binding>
+auto bind_drhs_async(Binding binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()  // lhs
+      .template Arg<ffi::AnyBuffer>()  // dout
+      .template Arg<ffi::AnyBuffer>()  // group_sizes
+      .template Arg<ffi::AnyBuffer>()  // ticket
+      .template Ret<ffi::AnyBuffer>()  // out
+      .template Attr<int64_t>("site")
+      .template Attr<int64_t>("fallback");
+}
+
+// No call site: XLA then merges equal copies.
+template <typename Binding>
+auto bind_copy(Binding binding) {
+  return std::move(binding)
+      .template Arg<ffi::AnyBuffer>()   // group_sizes
+      .template Ret<ffi::AnyBuffer>();  // ticket
 }
 
 auto cuda_initialize() {
@@ -50,6 +83,14 @@ XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize,
 XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_drhs(cuda_execute()),
                        kGraphSafe);
 
+XLA_FFI_DEFINE_HANDLER(kCopyInitialize, group_sizes_copy_initialize, bind_copy(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kCopyExecute, group_sizes_copy_execute, bind_copy(cuda_execute()),
+                       kGraphSafe);
+// Inside cond and while the same copy goes without the trait: an event record is not allowed in
+// the body of a captured conditional or loop, so XLA must leave the construct out of the graph.
+XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute,
+                       bind_copy(cuda_execute()));
+
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncInitialize, grouped_gemm_sync_initialize,
                        bind_grouped_gemm(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncExecute, grouped_gemm_sync_execute,
@@ -57,6 +98,18 @@ XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncExecute, grouped_gemm_sync_execute,
 XLA_FFI_DEFINE_HANDLER(kDrhsSyncInitialize, drhs_sync_initialize, bind_drhs(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kDrhsSyncExecute, drhs_sync_execute, bind_drhs(cuda_execute()));
 
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncInitialize, grouped_gemm_async_initialize,
+                       bind_grouped_gemm_async(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncExecute, grouped_gemm_async_execute,
+                       bind_grouped_gemm_async(cuda_execute()));
+XLA_FFI_DEFINE_HANDLER(kDrhsAsyncInitialize, drhs_async_initialize,
+                       bind_drhs_async(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsAsyncExecute, drhs_async_execute, bind_drhs_async(cuda_execute()));
+
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncCpu, grouped_gemm_async_cpu,
+                       bind_grouped_gemm_async(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kDrhsAsyncCpu, drhs_async_cpu, bind_drhs_async(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kCopyCpu, group_sizes_copy_cpu, bind_copy(ffi::Ffi::Bind()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_grouped_gemm(ffi::Ffi::Bind()));
 XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_drhs(ffi::Ffi::Bind()));
 
@@ -77,6 +130,18 @@ const std::vector<Registration>& registrations() {
       {"graphsafe_gg_drhs_sync_v1", "CUDA", "initialize", kDrhsSyncInitialize},
       {"graphsafe_gg_drhs_sync_v1", "CUDA", "execute", kDrhsSyncExecute},
       {"graphsafe_gg_drhs_sync_v1", "cpu", "execute", kDrhsCpu},
+      {"graphsafe_gg_grouped_gemm_async_v1", "CUDA", "initialize", kGroupedGemmAsyncInitialize},
+      {"graphsafe_gg_grouped_gemm_async_v1", "CUDA", "execute", kGroupedGemmAsyncExecute},
+      {"graphsafe_gg_grouped_gemm_async_v1", "cpu", "execute", kGroupedGemmAsyncCpu},
+      {"graphsafe_gg_drhs_async_v1", "CUDA", "initialize", kDrhsAsyncInitialize},
+      {"graphsafe_gg_drhs_async_v1", "CUDA", "execute", kDrhsAsyncExecute},
+      {"graphsafe_gg_drhs_async_v1", "cpu", "execute", kDrhsAsyncCpu},
+      {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "initialize", kCopyInitialize},
+      {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "execute", kCopyExecute},
+      {"graphsafe_gg_group_sizes_copy_v1", "cpu", "execute", kCopyCpu},
+      {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "CUDA", "initialize", kCopyInitialize},
+      {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "CUDA", "execute", kCopyUncapturedExecute},
+      {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "cpu", "execute", kCopyCpu},
   };
   return table;
 }

@@ -37,6 +37,14 @@ namespace graphsafe_gg {
   X(event_query, "cuEventQuery", (CUevent event))                                               \
   X(event_synchronize, "cuEventSynchronize", (CUevent event))                                   \
   X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int* status))                 \
+  X(stream_get_capture_info, "cuStreamGetCaptureInfo_v3",                                       \
+    (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,                      \
+     const void** dependencies, const void** edges, size_t* num_dependencies))                  \
+  X(user_object_create, "cuUserObjectCreate",                                                   \
+    (CUuserObject * object, void* pointer, void (*destroy)(void*), unsigned initial_refcount,   \
+     unsigned flags))                                                                           \
+  X(graph_retain_user_object, "cuGraphRetainUserObject",                                        \
+    (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                       \
   X(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))      \
   X(library_load_data, "cuLibraryLoadData",                                                     \
     (CUlibrary * library, const void* code, int* jit_options, void** jit_values,                \

@@ -14,6 +14,8 @@ typedef struct CUevent_st* CUevent;
 typedef struct CUfunc_st* CUfunction;
 typedef struct CUlib_st* CUlibrary;
 typedef struct CUkern_st* CUkernel;
+typedef struct CUgraph_st* CUgraph;
+typedef struct CUuserObject_st* CUuserObject;
 
 namespace graphsafe_gg::cuda {
 
@@ -36,6 +38,9 @@ constexpr unsigned kEventBlockingSync = 1;
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kEventRecordDefault = 0;
 constexpr unsigned kEventRecordExternal = 1;
+
+constexpr unsigned kUserObjectNoDestructorSync = 1;
+constexpr unsigned kGraphUserObjectMove = 1;
 
 constexpr int kStreamCaptureStatusActive = 1;
 constexpr int kStreamCaptureModeRelaxed = 2;

@@ -96,7 +96,8 @@ DeviceState::DeviceState(int ordinal, const Opened& opened)
     : ordinal_(ordinal),
       context_(opened.context),
       traits_(opened.traits),
-      size_errors_(ordinal),
+      sites_(ordinal),
+      slots_(ordinal),
       size_copies_(ordinal) {}
 
 void DeviceState::load_function(const Kernel& kernel, int smem_bytes) {
@@ -109,9 +110,11 @@ void DeviceState::load_function(const Kernel& kernel, int smem_bytes) {
   CUfunction function = nullptr;
   check(api.kernel_get_function(&function, load_kernel(kernel, ordinal_)), "cuKernelGetFunction",
         ordinal_);
-  check(api.func_set_attribute(function, cuda::kFuncAttributeMaxDynamicSharedSizeBytes,
-                               smem_bytes),
-        "cuFuncSetAttribute", ordinal_);
+  if (smem_bytes > 0) {
+    check(api.func_set_attribute(function, cuda::kFuncAttributeMaxDynamicSharedSizeBytes,
+                                 smem_bytes),
+          "cuFuncSetAttribute", ordinal_);
+  }
   std::unique_lock<std::shared_mutex> lock(mutex_);
   functions_[&kernel] = function;
 }

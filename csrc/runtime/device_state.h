@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
-// What one device needs: context, traits, loaded kernels, error records, copy slots, counters.
+// What one device needs: context, traits, loaded kernels, call sites, slots, counters.
 // Made in the initialize stage, keyed by ordinal, leaked on purpose: captured graphs and late
 // frames may still use it while the process ends.
 #pragma once
@@ -14,16 +14,15 @@
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
 #include "runtime/size_copy.h"
-#include "runtime/size_errors.h"
+#include "runtime/sites.h"
+#include "runtime/slots.h"
 
 namespace graphsafe_gg {
 
 struct DeviceCounters {
-  std::atomic<int64_t> executions{0};  // initialize calls
-  std::atomic<int64_t> launches{0};    // kernel launches issued or captured, not replays
-  std::atomic<int64_t> host_waits{0};
-  std::atomic<int64_t> host_wait_ns{0};
-  std::atomic<int64_t> host_wait_max_ns{0};
+  std::atomic<int64_t> launches{0};  // kernels launched or captured; a replay adds none
+  std::atomic<int64_t> eager_copies{0};
+  std::atomic<int64_t> captured_copies{0};
 };
 
 class DeviceState {
@@ -38,7 +37,8 @@ class DeviceState {
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
   const DeviceTraits& traits() const { return traits_; }
-  SizeErrors& size_errors() { return size_errors_; }
+  SiteTable& sites() { return sites_; }
+  SlotTable& slots() { return slots_; }
   SizeCopyPool& size_copies() { return size_copies_; }
   DeviceCounters& counters() { return counters_; }
 
@@ -58,7 +58,8 @@ class DeviceState {
   const int ordinal_;
   const CUcontext context_;
   const DeviceTraits traits_;
-  SizeErrors size_errors_;
+  SiteTable sites_;
+  SlotTable slots_;
   SizeCopyPool size_copies_;
   DeviceCounters counters_;
   mutable std::shared_mutex mutex_;

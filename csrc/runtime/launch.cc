@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch.h"
 
-#include <chrono>
 #include <string>
 
 #include "runtime/check.h"
 #include "runtime/context_guard.h"
 #include "runtime/errors.h"
-#include "runtime/group_sizes.h"
-#include "runtime/wait.h"
 
 namespace graphsafe_gg {
 namespace {
@@ -45,7 +42,7 @@ void load_kernels(DeviceState& device, const Problem& problem, bool has_known_si
   device.load_function(kernel_for(problem, config), config.smem_bytes);
 }
 
-void launch(DeviceState& device, const Problem& problem, const Operands& operands, uint64_t site,
+void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
             int64_t max_group_rows, CUstream stream) {
   if (is_empty(problem)) return;
   const Config config = choose_config(problem, device.traits(), max_group_rows);
@@ -54,7 +51,7 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
   args.rhs = operands.rhs;
   args.out = operands.out;
   args.group_sizes = operands.group_sizes;
-  args.error = device.size_errors().device_record(site);
+  args.error = site.device_record;
   args.num_groups = problem.num_groups;
   args.m = problem.m;
   args.k = problem.k;
@@ -70,29 +67,6 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
                           static_cast<unsigned>(config.smem_bytes), stream, params, nullptr),
         "cuLaunchKernel", device.ordinal());
   device.counters().launches.fetch_add(1, std::memory_order_relaxed);
-}
-
-std::vector<int64_t> wait_for_group_sizes(DeviceState& device, const Problem& problem,
-                                          const void* group_sizes, CUstream stream) {
-  if (problem.num_groups == 0) return {};
-  const auto bytes = static_cast<size_t>(problem.num_groups * size_bytes(problem.size_type));
-  const CudaApi& api = cuda_api();
-  const ContextGuard guard(api, device.context(), device.ordinal());
-  auto slot = device.size_copies().acquire(bytes);
-  try {
-    check(api.memcpy_dtoh_async(slot->buffer.host(),
-                                reinterpret_cast<cuda::DevicePtr>(group_sizes), bytes, stream),
-          "cuMemcpyDtoHAsync", device.ordinal());
-    slot->event.record(stream);
-    wait_for_event(slot->event, device.counters());
-  } catch (...) {
-    // The copy may still be pending: its target is leaked rather than reused.
-    static_cast<void>(slot.release());
-    throw;
-  }
-  auto sizes = read_group_sizes(slot->buffer.host(), problem.size_type, problem.num_groups);
-  device.size_copies().release(std::move(slot));
-  return sizes;
 }
 
 }  // namespace graphsafe_gg

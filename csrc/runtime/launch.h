@@ -23,11 +23,7 @@ void load_kernels(DeviceState& device, const Problem& problem, bool has_known_si
 
 // One kernel launch, capturable: no allocation, no wait, nothing that depends on buffer contents.
 // max_group_rows < 0 when sizes are unknown to the host.
-void launch(DeviceState& device, const Problem& problem, const Operands& operands, uint64_t site,
+void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
             int64_t max_group_rows, CUstream stream);
-
-// Copies the sizes to the host and waits for them. Never captured.
-std::vector<int64_t> wait_for_group_sizes(DeviceState& device, const Problem& problem,
-                                          const void* group_sizes, CUstream stream);
 
 }  // namespace graphsafe_gg

@@ -3,31 +3,58 @@
 #include "runtime/wait.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 
+#include "runtime/call_sites.h"
 #include "runtime/context_guard.h"
+#include "runtime/errors.h"
 
 namespace graphsafe_gg {
+namespace {
 
-void wait_for_event(const Event& event, DeviceCounters& counters) {
-  using Clock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;
+
+std::atomic<double> g_deadline_s{0.0};
+
+void warn(const Site& site) {
+  report_once("grouped_gemm: the host has waited 60 s for group sizes at call site " +
+              call_site_name(site.id) +
+              "; the GPU may be stuck. Set GG_WAIT_DEADLINE_S to make such a wait an error.");
+}
+
+[[noreturn]] void fail(const Site& site, double deadline_s) {
+  throw DriverError("grouped_gemm: the wait for group sizes at call site " +
+                    call_site_name(site.id) + " must end within GG_WAIT_DEADLINE_S = " +
+                    std::to_string(deadline_s) + " s; it did not. The device may be stuck.");
+}
+
+}  // namespace
+
+void set_wait_deadline(double seconds) { g_deadline_s.store(seconds); }
+
+void wait_for_event(const Event& event, Site& site) {
   constexpr auto kSpin = std::chrono::microseconds(200);
   constexpr auto kLongestSleep = std::chrono::microseconds(100);
+  constexpr auto kWarnAfter = std::chrono::seconds(60);
+  const double deadline_s = g_deadline_s.load(std::memory_order_relaxed);
+  // Another thread's capture must not be disturbed by the queries.
   const RelaxedCaptureMode relaxed(cuda_api());
   const auto begin = Clock::now();
   auto sleep = std::chrono::microseconds(5);
   while (!event.is_done()) {
-    if (Clock::now() - begin < kSpin) continue;
+    const auto waited = Clock::now() - begin;
+    if (waited < kSpin) continue;
+    if (waited > kWarnAfter) warn(site);
+    if (deadline_s > 0 && std::chrono::duration<double>(waited).count() > deadline_s) {
+      fail(site, deadline_s);
+    }
     std::this_thread::sleep_for(sleep);
     sleep = std::min(2 * sleep, kLongestSleep);
   }
-  const auto waited = std::chrono::nanoseconds(Clock::now() - begin).count();
-  counters.host_waits.fetch_add(1, std::memory_order_relaxed);
-  counters.host_wait_ns.fetch_add(waited, std::memory_order_relaxed);
-  int64_t largest = counters.host_wait_max_ns.load(std::memory_order_relaxed);
-  while (waited > largest && !counters.host_wait_max_ns.compare_exchange_weak(largest, waited)) {
-  }
+  site.waits.add(std::chrono::nanoseconds(Clock::now() - begin).count());
 }
 
 }  // namespace graphsafe_gg

@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
-// The host's wait for an event: spins while short, sleeps when long.
+// The host's wait for an event: spins while short, sleeps when long, warns once after a minute.
 #pragma once
 
-#include "runtime/device_state.h"
 #include "runtime/event.h"
+#include "runtime/sites.h"
 
 namespace graphsafe_gg {
 
-void wait_for_event(const Event& event, DeviceCounters& counters);
+// Seconds after which a wait becomes a DriverError; 0 waits for ever.
+void set_wait_deadline(double seconds);
+
+// Throws DriverError when the deadline passes or the event reports an error. Counted at the site.
+void wait_for_event(const Event& event, Site& site);
 
 }  // namespace graphsafe_gg

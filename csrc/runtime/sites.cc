@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sites.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace graphsafe_gg {
+
+const char* to_string(Fallback reason) {
+  switch (reason) {
+    case Fallback::kNone:
+      return "none";
+    case Fallback::kNoTicket:
+      return "no ticket";
+    case Fallback::kNotFollowed:
+      return "ticket not followed";
+    case Fallback::kNoSlot:
+      return "no slot";
+    case Fallback::kTorn:
+      return "slot rewritten";
+    case Fallback::kSuspect:
+      return "copied sizes suspect";
+  }
+  return "unknown";
+}
+
+void WaitCounters::add(int64_t waited_ns) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  total_ns.fetch_add(waited_ns, std::memory_order_relaxed);
+  int64_t largest = largest_ns.load(std::memory_order_relaxed);
+  while (waited_ns > largest && !largest_ns.compare_exchange_weak(largest, waited_ns)) {
+  }
+}
+
+// The kernel writes kind last, behind a system-wide fence.
+std::optional<SizeErrorRecord> Site::error() const {
+  if (__atomic_load_n(&host_record->kind, __ATOMIC_ACQUIRE) == kNoSizeError) return std::nullopt;
+  return *host_record;
+}
+
+void Site::clear_error() {
+  __atomic_store_n(&host_record->kind, uint32_t{kNoSizeError}, __ATOMIC_RELEASE);
+}
+
+SiteTable::SiteTable(int ordinal) : records_(kMaxRecords * sizeof(SizeErrorRecord), ordinal) {}
+
+Site& SiteTable::at(uint64_t id) {
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    const auto found = sites_.find(id);
+    if (found != sites_.end()) return *found->second;
+  }
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const auto [entry, is_new] = sites_.try_emplace(id);
+  if (is_new) {
+    const size_t index = std::min(sites_.size() - 1, kMaxRecords - 1);
+    entry->second = std::make_unique<Site>();
+    entry->second->id = id;
+    entry->second->device_record = reinterpret_cast<SizeErrorRecord*>(records_.device()) + index;
+    entry->second->host_record = static_cast<SizeErrorRecord*>(records_.host()) + index;
+  }
+  return *entry->second;
+}
+
+std::vector<Site*> SiteTable::all() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::vector<Site*> sites;
+  sites.reserve(sites_.size());
+  for (const auto& [id, site] : sites_) sites.push_back(site.get());
+  std::sort(sites.begin(), sites.end(), [](Site* a, Site* b) { return a->id < b->id; });
+  return sites;
+}
+
+}  // namespace graphsafe_gg

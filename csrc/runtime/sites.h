@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// Per-device table of call sites: the record that kernels write when sizes are bad, and counters.
+// Records lie in mapped memory that is never moved or freed, because captured graphs hold its
+// addresses.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/kernel_args.h"
+#include "runtime/pinned_buffer.h"
+
+namespace graphsafe_gg {
+
+// Why a call that could have used an early copy made its own.
+enum class Fallback : uint8_t {
+  kNone,
+  kNoTicket,     // mode async without a copy to wait for
+  kNotFollowed,  // the ticket is a loop carry, branch result, residual or argument
+  kNoSlot,       // slots are used up, or XLA moved the ticket
+  kTorn,         // the slot was rewritten while it was read
+  kSuspect,      // the copied sizes are bad: checked against the operand before raising
+};
+constexpr size_t kNumFallbacks = 6;
+const char* to_string(Fallback reason);
+
+struct WaitCounters {
+  std::atomic<int64_t> count{0};
+  std::atomic<int64_t> total_ns{0};
+  std::atomic<int64_t> largest_ns{0};
+
+  void add(int64_t waited_ns);
+};
+
+struct Site {
+  uint64_t id = 0;
+  SizeErrorRecord* device_record = nullptr;  // device address
+  SizeErrorRecord* host_record = nullptr;
+  std::atomic<int64_t> executions{0};  // initialize calls: one a run of the program
+  std::atomic<int64_t> eager_calls{0};
+  std::atomic<int64_t> captured_calls{0};
+  WaitCounters waits;
+  std::array<std::atomic<int64_t>, kNumFallbacks> fallbacks{};
+  std::atomic<bool> has_logged{false};
+
+  // The error a kernel recorded, if any. It stays recorded until clear.
+  std::optional<SizeErrorRecord> error() const;
+  void clear_error();
+  void count(Fallback reason) {
+    fallbacks[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
+class SiteTable {
+ public:
+  explicit SiteTable(int ordinal);
+
+  // Enters the site at first. References stay valid. When the records are used up, further sites
+  // share the last one.
+  Site& at(uint64_t id);
+  // In order of id.
+  std::vector<Site*> all() const;
+  size_t pinned_bytes() const { return records_.size_bytes(); }
+
+ private:
+  static constexpr size_t kMaxRecords = 1024;
+
+  PinnedBuffer records_;
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<Site>> sites_;  // guarded by mutex_
+};
+
+}  // namespace graphsafe_gg
