@@ -5,6 +5,9 @@
 from graphsafe_gg._errors import GroupSizesError as GroupSizesError
 from graphsafe_gg._runtime import check as check
 from graphsafe_gg._runtime import stats as stats
+from graphsafe_gg.api.group_sizes import GroupSizes as GroupSizes
+from graphsafe_gg.api.group_sizes import copy_group_sizes as copy_group_sizes
+from graphsafe_gg.api.group_sizes import group_sizes_of as group_sizes_of
 from graphsafe_gg.api.grouped_gemm import grouped_gemm as grouped_gemm
 from graphsafe_gg.mlp.grouped_mlp import grouped_mlp as grouped_mlp
 from graphsafe_gg.mlp.moe_mlp import moe_mlp as moe_mlp

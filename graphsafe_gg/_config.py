@@ -4,17 +4,19 @@
 
 import os
 
-_ALLOWED = {
+_CHOICES = {
     # What a device-mode call does when an earlier execution of it saw bad sizes:
     # log it once, raise, or leave it to check().
     "GG_ON_BAD_SIZES": ("log", "raise", "check"),
     # Forces every call into one mode.
     "GG_MODE": ("", "sync", "device"),
+    # "1" replaces every call by jax.lax.ragged_dot.
+    "GG_DISABLE": ("", "0", "1"),
 }
 
 
-def _read(name: str) -> str:
-    allowed = _ALLOWED[name]
+def _choice(name: str) -> str:
+    allowed = _CHOICES[name]
     value = os.environ.get(name, allowed[0])
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)
@@ -25,5 +27,31 @@ def _read(name: str) -> str:
     return value
 
 
-ON_BAD_SIZES = _read("GG_ON_BAD_SIZES")
-FORCED_MODE = _read("GG_MODE")
+def _seconds(name: str) -> float:
+    text = os.environ.get(name, "0")
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError(
+            f"graphsafe_gg: {name} must be a number of seconds >= 0; got {text!r}. "
+            "Correct or unset it."
+        )
+    return value
+
+
+ON_BAD_SIZES = _choice("GG_ON_BAD_SIZES")
+FORCED_MODE = _choice("GG_MODE")
+DISABLED = _choice("GG_DISABLE") == "1"
+# Seconds after which a host wait for sizes is an error; 0 waits for ever.
+WAIT_DEADLINE_S = _seconds("GG_WAIT_DEADLINE_S")
+
+
+def as_dict() -> dict[str, str | float | bool]:
+    return {
+        "GG_ON_BAD_SIZES": ON_BAD_SIZES,
+        "GG_MODE": FORCED_MODE,
+        "GG_DISABLE": DISABLED,
+        "GG_WAIT_DEADLINE_S": WAIT_DEADLINE_S,
+    }

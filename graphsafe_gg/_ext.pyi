@@ -2,29 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the compiled extension."""
 
-from types import CapsuleType
-from typing import TypedDict
+from typing import Any, TypedDict
 
 class _BuildInfo(TypedDict):
     version: str
     cuda_toolkit: str
     xla_ffi: str
 
-class _DeviceStats(TypedDict):
+class _SiteStats(TypedDict):
     executions: int
-    launches: int
+    eager_calls: int
+    captured_calls: int
     host_waits: int
     host_wait_us: float
     host_wait_max_us: float
-    pinned_bytes: int
+    fallbacks: dict[str, int]
 
-def registrations() -> dict[tuple[str, str], dict[str, CapsuleType]]: ...
+class _DeviceStats(TypedDict):
+    launches: int
+    eager_copies: int
+    captured_copies: int
+    copies: int
+    host_waits: int
+    host_wait_us: float
+    slots: int
+    pinned_bytes: int
+    sites: dict[str, _SiteStats]
+
+def registrations() -> dict[tuple[str, str], dict[str, Any]]: ...
 def build_info() -> _BuildInfo: ...
 def stats() -> dict[int, _DeviceStats]: ...
 def take_size_errors(site: int | None) -> list[str]: ...
 def set_on_bad_sizes(policy: str) -> None: ...
+def set_wait_deadline(seconds: float) -> None: ...
 def name_call_site(site: int, name: str) -> None: ...
-def set_sgemm(sgemm: CapsuleType) -> None: ...
+def set_sgemm(sgemm: Any) -> None: ...
 
 class RawProblem: ...
 

@@ -13,6 +13,7 @@ from graphsafe_gg import _config, _ext
 def _register() -> None:
     _ext.set_sgemm(cython_blas.__pyx_capi__["sgemm"])
     _ext.set_on_bad_sizes(_config.ON_BAD_SIZES)
+    _ext.set_wait_deadline(_config.WAIT_DEADLINE_S)
     for (target, platform), stages in _ext.registrations().items():
         jax.ffi.register_ffi_target(target, stages, platform=platform)
 
@@ -20,8 +21,8 @@ def _register() -> None:
 _register()
 
 
-def target_name(product: str, mode: str) -> str:
-    return f"graphsafe_gg_{product}_{mode}_v1"
+def target_name(operation: str) -> str:
+    return f"graphsafe_gg_{operation}_v1"
 
 
 @functools.lru_cache(maxsize=None)

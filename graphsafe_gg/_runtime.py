@@ -24,20 +24,21 @@ def raise_recorded_errors(site: int) -> None:
 
 
 def stats() -> dict:
-    """Counters as a plain dict.
+    """Counters as a plain dict: ``devices``, ``config`` and ``build``.
 
-    ``devices`` maps a device ordinal to: ``executions`` (initialize calls, one for
-    each operation in each run of a program), ``launches`` (kernels launched or captured;
-    a graph's replay adds none), ``host_waits``, ``host_wait_us`` and
-    ``host_wait_max_us`` (waits for group sizes), ``pinned_bytes``. ``config`` holds
-    the environment variables as read at import, ``build`` how the extension was built.
+    ``devices`` maps a device ordinal to: ``launches`` (products launched or captured; a
+    replay adds none), ``eager_copies`` and ``captured_copies`` (early copies issued),
+    ``copies`` (early copies that have run, replays and loop turns included, from stamps
+    made on the device), ``host_waits`` and ``host_wait_us``, ``slots``,
+    ``pinned_bytes``, and ``sites``: call-site name to ``executions`` (one for each run of
+    the program, replays included), ``eager_calls``, ``captured_calls``, ``host_waits``,
+    ``host_wait_us``, ``host_wait_max_us`` and ``fallbacks`` (reason to count: calls that
+    made their own copy of the sizes). ``config`` holds the environment variables as read
+    at import, ``build`` how the extension was built.
     """
     return {
         "devices": _ffi.device_stats(),
-        "config": {
-            "GG_ON_BAD_SIZES": _config.ON_BAD_SIZES,
-            "GG_MODE": _config.FORCED_MODE,
-        },
+        "config": _config.as_dict(),
         "build": _ffi.build_info(),
     }
 

@@ -9,13 +9,14 @@ from jax.typing import ArrayLike, DTypeLike
 from graphsafe_gg import _config, _runtime
 from graphsafe_gg.api import primitives, validation
 from graphsafe_gg.api.call_site import call_site
+from graphsafe_gg.api.group_sizes import GroupSizes
 from graphsafe_gg.api.precision import check_precision
 
 
 def grouped_gemm(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    group_sizes: ArrayLike,
+    group_sizes: ArrayLike | GroupSizes,
     *,
     mode: str = "auto",
     transpose_rhs: bool = False,
@@ -32,11 +33,14 @@ def grouped_gemm(
       lhs: (m, k), bfloat16, float16 or float32. The rows of group i follow those of
         group i - 1. Any m >= 0 and any alignment.
       rhs: (g, k, n), or (g, n, k) with ``transpose_rhs``; lhs's dtype.
-      group_sizes: (g,), any integer dtype, on the device. May change from one execution,
-        and from one replay of a CUDA graph, to the next.
+      group_sizes: (g,), any integer dtype, on the device, or what copy_group_sizes made
+        of it. May change from one execution, and from one replay of a CUDA graph, to the
+        next.
       mode: "device" keeps the sizes on the GPU: one launch, no host wait, capturable.
-        "sync" copies them to the host and waits at the call. "auto" takes "device".
-        "async" is not built yet. On a CPU all modes are the same call.
+        "async" waits on the host for the copy that copy_group_sizes started, then
+        launches with known sizes; given a plain array it makes the copy itself, late.
+        "sync" copies them at the call and waits. "auto" takes "device". On a CPU all
+        modes are the same call.
       transpose_rhs: rhs is stored as (g, n, k). Nothing is transposed in memory.
       preferred_element_type: dtype of the result; lhs's by default.
       precision: as for ``jax.lax.ragged_dot``. Products are exact in the operands' dtype
@@ -51,8 +55,8 @@ def grouped_gemm(
       TypeError: dtypes that differ or are not supported.
       NotImplementedError: float64, a mode or preset that is not built.
       GroupSizesError: an earlier execution of this call site recorded bad sizes.
-      jax.errors.JaxRuntimeError: bad sizes seen by the host ("sync", or any mode on a
-        CPU), before any launch.
+      jax.errors.JaxRuntimeError: bad sizes seen by the host ("sync" and "async", or any
+        mode on a CPU), before any launch.
 
     Under jit, scan, checkpoint: yes. grad and jvp of any order: yes, in lhs and rhs; a
     cotangent wider than the operand is rounded to its dtype first. vmap: raises.
@@ -61,7 +65,7 @@ def grouped_gemm(
     Graph safety: "device" never reads group_sizes on the host, launches one kernel whose
     shape follows from static facts, and is captured by XLA's command buffers. A negative
     size counts as 0 and a group is cut to the rows that are left; the first such error
-    is recorded for ``check()``. "sync" splits the graph.
+    is recorded for ``check()``. "async" and "sync" split the graph at the call.
 
     Cost: no workspace; one launch for the result and one for each gradient.
 
@@ -69,22 +73,40 @@ def grouped_gemm(
     """
     op = "grouped_gemm"
     validation.check_mode(op, mode)
-    lhs, rhs, group_sizes = map(jnp.asarray, (lhs, rhs, group_sizes))
-    validation.check_operands(op, lhs, rhs, group_sizes, transpose_rhs)
-    validation.check_dtypes(op, lhs, rhs, group_sizes)
+    lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
+    sizes, ticket = _sizes_and_ticket(group_sizes)
+    validation.check_operands(op, lhs, rhs, sizes, transpose_rhs)
+    validation.check_dtypes(op, lhs, rhs, sizes)
     out_dtype = validation.result_dtype(op, lhs, preferred_element_type)
     check_precision(op, precision, lhs.dtype)
+    if _config.DISABLED:
+        weights = jnp.swapaxes(rhs, 1, 2) if transpose_rhs else rhs
+        return jax.lax.ragged_dot(
+            lhs,
+            weights,
+            sizes.astype(jnp.int32),
+            precision=precision,
+            preferred_element_type=out_dtype,
+        )
     site = call_site(name or op)
     _runtime.raise_recorded_errors(site % 2**64)
+    mode = _choose_mode(mode)
     return primitives.grouped_gemm_p.bind(
         lhs,
         rhs,
-        group_sizes,
+        sizes,
+        *(ticket if mode == "async" else ()),
         transpose_rhs=bool(transpose_rhs),
         out_dtype=out_dtype,
-        mode=_choose_mode(mode),
+        mode=mode,
         site=site,
     )
+
+
+def _sizes_and_ticket(group_sizes):
+    if isinstance(group_sizes, GroupSizes):
+        return jnp.asarray(group_sizes.sizes), (group_sizes.ticket,)
+    return jnp.asarray(group_sizes), ()
 
 
 def _choose_mode(mode: str) -> str:

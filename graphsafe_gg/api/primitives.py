@@ -1,10 +1,16 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""The two JAX primitives. Both are bilinear in their float operands, and each is the
-transpose of the other, so every order of differentiation stays inside them.
+"""The JAX primitives.
 
 `grouped_gemm_p`: lhs (m, k), rhs (g, k, n) or (g, n, k), sizes (g,) -> (m, n).
 `drhs_p`: lhs (m, k), dout (m, n), sizes (g,) -> (g, k, n).
+`group_sizes_copy_p`: sizes (g,) -> ticket, the early copy.
+
+The first two are bilinear in their float operands and each is the transpose of the
+other, so every order of differentiation stays inside them. In mode "async" they take
+the ticket as a fourth operand, if the caller has one. Tangents and cotangents never
+do: a ticket is no residual, so the backward pass makes its own copy (XLA merges it
+with the first where both stand in one computation).
 """
 
 import functools
@@ -15,67 +21,55 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphsafe_gg import _ffi
+from graphsafe_gg.api import lowering
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
 drhs_p = Primitive("graphsafe_gg_drhs")
-
-
-def _varying_axes(*operands):
-    """The manual mesh axes a result varies over, inside shard_map."""
-    return frozenset().union(*(getattr(x, "vma", frozenset()) for x in operands))
+group_sizes_copy_p = Primitive("graphsafe_gg_group_sizes_copy")
 
 
 def _result(shape, dtype, *operands):
-    axes = _varying_axes(*operands)
+    """A result that, inside shard_map, varies over every axis an operand varies over."""
+    axes = frozenset().union(*(getattr(x, "vma", frozenset()) for x in operands))
     return jax.core.ShapedArray(shape, dtype, **({"vma": axes} if axes else {}))
 
 
-def _grouped_gemm_abstract(lhs, rhs, sizes, *, transpose_rhs, out_dtype, mode, site):
+def _grouped_gemm_abstract(
+    lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
+):
     n = rhs.shape[1] if transpose_rhs else rhs.shape[2]
     return _result((lhs.shape[0], n), out_dtype, lhs, rhs, sizes)
 
 
-def _drhs_abstract(lhs, dout, sizes, *, out_dtype, mode, site):
+def _drhs_abstract(lhs, dout, sizes, *ticket, out_dtype, mode, site):
     shape = (sizes.shape[0], lhs.shape[1], dout.shape[1])
     return _result(shape, out_dtype, lhs, dout, sizes)
 
 
-def _grouped_gemm_lowering(
-    ctx, lhs, rhs, sizes, *, transpose_rhs, out_dtype, mode, site
+def _copy_abstract(sizes):
+    return _result((lowering.ticket_words(sizes),), np.dtype(np.uint32), sizes)
+
+
+def _grouped_gemm_transpose(
+    ct, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
 ):
-    rule = jax.ffi.ffi_lowering(_ffi.target_name("grouped_gemm", mode))
-    return rule(
-        ctx, lhs, rhs, sizes, transpose_rhs=transpose_rhs, site=np.int64(site)
-    )
-
-
-def _drhs_lowering(ctx, lhs, dout, sizes, *, out_dtype, mode, site):
-    rule = jax.ffi.ffi_lowering(_ffi.target_name("drhs", mode))
-    return rule(ctx, lhs, dout, sizes, site=np.int64(site))
-
-
-def _operand_grads(lhs, rhs, sizes, ct, *, transpose_rhs, mode, site):
-    """The transpose of grouped_gemm in one of its operands, the one that is unknown.
-
-    A cotangent wider than the operands is rounded once, to their type.
-    """
+    """A cotangent wider than the operands is rounded once, to their type."""
+    none = (None,) * len(ticket)
+    if type(ct) is ad.Zero:
+        return None, None, None, *none
     if ad.is_undefined_primal(lhs):
-        return (
-            grouped_gemm_p.bind(
-                ct.astype(rhs.dtype),
-                rhs,
-                sizes,
-                transpose_rhs=not transpose_rhs,
-                out_dtype=np.dtype(lhs.aval.dtype),
-                mode=mode,
-                site=site,
-            ),
-            None,
-            None,
+        dlhs = grouped_gemm_p.bind(
+            ct.astype(rhs.dtype),
+            rhs,
+            sizes,
+            transpose_rhs=not transpose_rhs,
+            out_dtype=np.dtype(lhs.aval.dtype),
+            mode=mode,
+            site=site,
         )
-    a, b = lhs, ct.astype(lhs.dtype)
-    first, second = (b, a) if transpose_rhs else (a, b)
+        return dlhs, None, None, *none
+    ct = ct.astype(lhs.dtype)
+    first, second = (ct, lhs) if transpose_rhs else (lhs, ct)
     drhs = drhs_p.bind(
         first,
         second,
@@ -84,23 +78,14 @@ def _operand_grads(lhs, rhs, sizes, ct, *, transpose_rhs, mode, site):
         mode=mode,
         site=site,
     )
-    return None, drhs, None
+    return None, drhs, None, *none
 
 
-def _grouped_gemm_transpose(
-    ct, lhs, rhs, sizes, *, transpose_rhs, out_dtype, mode, site
-):
+def _drhs_transpose(ct, lhs, dout, sizes, *ticket, out_dtype, mode, site):
+    """out[i] = lhs_i^T dout_i, so dlhs = dout ct^T and ddout = lhs ct, row by row."""
+    none = (None,) * len(ticket)
     if type(ct) is ad.Zero:
-        return None, None, None
-    return _operand_grads(
-        lhs, rhs, sizes, ct, transpose_rhs=transpose_rhs, mode=mode, site=site
-    )
-
-
-def _drhs_transpose(ct, lhs, dout, sizes, *, out_dtype, mode, site):
-    if type(ct) is ad.Zero:
-        return None, None, None
-    # out[i] = lhs_i^T dout_i: dlhs = dout ct^T and ddout = lhs ct, row by row.
+        return None, None, None, *none
     for_lhs = ad.is_undefined_primal(lhs)
     known, unknown = (dout, lhs) if for_lhs else (lhs, dout)
     grad = grouped_gemm_p.bind(
@@ -112,21 +97,26 @@ def _drhs_transpose(ct, lhs, dout, sizes, *, out_dtype, mode, site):
         mode=mode,
         site=site,
     )
-    return (grad, None, None) if for_lhs else (None, grad, None)
+    return (grad, None, None, *none) if for_lhs else (None, grad, None, *none)
 
 
 def _bilinear_jvp(primitive, primals, tangents, **params):
-    a, b, sizes = primals
-    da, db, _ = tangents
-    out = primitive.bind(a, b, sizes, **params)
+    a, b, sizes, *ticket = primals
+    da, db, *_ = tangents
+    out = primitive.bind(a, b, sizes, *ticket, **params)
     terms = []
     if type(da) is not ad.Zero:
         terms.append(primitive.bind(da, b, sizes, **params))
     if type(db) is not ad.Zero:
         terms.append(primitive.bind(a, db, sizes, **params))
     if not terms:
-        return out, jnp.zeros_like(out)
+        return out, ad.Zero.from_primal_value(out)
     return out, functools.reduce(jnp.add, terms)
+
+
+def _copy_jvp(primals, tangents):
+    ticket = group_sizes_copy_p.bind(*primals)
+    return ticket, ad.Zero.from_primal_value(ticket)
 
 
 @functools.lru_cache(maxsize=None)
@@ -145,20 +135,21 @@ def _no_batching(primitive, operands, dims, **params):
     )
 
 
-def _define(primitive, abstract, lowering, transpose):
+def _define(primitive, abstract, rule):
     primitive.def_impl(functools.partial(_eager, primitive))
     primitive.def_abstract_eval(abstract)
     for platform in ("cpu", "cuda"):
-        mlir.register_lowering(primitive, lowering, platform=platform)
-    ad.primitive_jvps[primitive] = functools.partial(_bilinear_jvp, primitive)
-    ad.primitive_transposes[primitive] = transpose
+        mlir.register_lowering(
+            primitive, rule, platform=platform, cacheable=False
+        )
     batching.primitive_batchers[primitive] = functools.partial(_no_batching, primitive)
 
 
-_define(
-    grouped_gemm_p,
-    _grouped_gemm_abstract,
-    _grouped_gemm_lowering,
-    _grouped_gemm_transpose,
-)
-_define(drhs_p, _drhs_abstract, _drhs_lowering, _drhs_transpose)
+_define(grouped_gemm_p, _grouped_gemm_abstract, lowering.grouped_gemm)
+_define(drhs_p, _drhs_abstract, lowering.drhs)
+_define(group_sizes_copy_p, _copy_abstract, lowering.group_sizes_copy)
+for _primitive in (grouped_gemm_p, drhs_p):
+    ad.primitive_jvps[_primitive] = functools.partial(_bilinear_jvp, _primitive)
+ad.primitive_transposes[grouped_gemm_p] = _grouped_gemm_transpose
+ad.primitive_transposes[drhs_p] = _drhs_transpose
+ad.primitive_jvps[group_sizes_copy_p] = _copy_jvp

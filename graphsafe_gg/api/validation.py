@@ -17,10 +17,6 @@ def check_mode(op: str, mode: str) -> None:
         raise ValueError(
             message(op, "mode", f"be one of {choices}", repr(mode), "Use 'auto'.")
         )
-    if mode == "async":
-        raise NotImplementedError(
-            f"{op}: mode 'async' is not built yet. Use 'device' (no host wait) or 'sync'."
-        )
 
 
 def check_operands(op: str, lhs, rhs, group_sizes, transpose_rhs: bool) -> None:
@@ -58,6 +54,11 @@ def check_dtypes(op: str, lhs, rhs, group_sizes) -> None:
                 op, "rhs", f"have lhs's dtype {lhs.dtype}", rhs.dtype, "Cast one of them."
             )
         )
+    check_group_sizes(op, group_sizes)
+
+
+def check_group_sizes(op: str, group_sizes) -> None:
+    _check_rank(op, "group_sizes", group_sizes, "(g,)", 1)
     if not jnp.issubdtype(group_sizes.dtype, jnp.integer):
         raise TypeError(
             message(

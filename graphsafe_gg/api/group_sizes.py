@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Group sizes with an early copy to the host behind them."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from graphsafe_gg._errors import message
+from graphsafe_gg.api import primitives, validation
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GroupSizes:
+    """Group sizes and the ticket of their copy, as `copy_group_sizes` returns them.
+
+    Every operation takes it in place of the array, any number of times; only mode
+    "async" uses the ticket. It may cross a jit, a scan or a cond, but then the ticket is
+    not used there: the call makes its own copy, and `stats()` counts it.
+    """
+
+    sizes: jax.Array
+    ticket: jax.Array
+
+
+def copy_group_sizes(group_sizes: ArrayLike, *, before: Any = None) -> Any:
+    """Starts the copy of group sizes to the host, for grouped_gemm in mode "async".
+
+    Args:
+      group_sizes: (g,), any integer dtype, on the device.
+      before: an array or pytree that the later work uses. The copy is held in front of
+        whatever uses the returned value, so that it runs right after group_sizes are
+        known. Without it the copy is right but late: XLA places it just before the GEMM,
+        and the host then waits for all the work in between.
+
+    Returns:
+      GroupSizes, or, with `before`, the pair (before, GroupSizes).
+
+    Raises:
+      ValueError, TypeError: group_sizes is not a vector of integers.
+
+    Graph safety: the copy is captured by XLA's command buffers and runs at each replay.
+    Inside cond and while it is not captured, and keeps the construct out of the graph.
+
+    Source: csrc/runtime/early_copy.h, design/tickets.md.
+    """
+    op = "copy_group_sizes"
+    sizes = jnp.asarray(group_sizes)
+    validation.check_group_sizes(op, sizes)
+    ticket = primitives.group_sizes_copy_p.bind(sizes)
+    if before is None:
+        return GroupSizes(sizes, ticket)
+    before, ticket = jax.lax.optimization_barrier((before, ticket))
+    return before, GroupSizes(sizes, ticket)
+
+
+def group_sizes_of(
+    expert_idx: ArrayLike, num_experts: int, *, before: Any = None
+) -> Any:
+    """Counts the rows of each expert, and starts the copy of the counts.
+
+    Args:
+      expert_idx: integers of any shape; ids outside [0, num_experts), such as -1, are
+        not counted.
+      num_experts: number of groups.
+      before: as for copy_group_sizes.
+
+    Returns:
+      GroupSizes of int32 counts, or, with `before`, the pair (before, GroupSizes).
+    """
+    op = "group_sizes_of"
+    expert_idx = jnp.asarray(expert_idx)
+    if not jnp.issubdtype(expert_idx.dtype, jnp.integer):
+        raise TypeError(
+            message(op, "expert_idx", "have an integer dtype", expert_idx.dtype, "Cast it.")
+        )
+    if num_experts < 0:
+        raise ValueError(
+            message(op, "num_experts", "be >= 0", num_experts, "Pass the group count.")
+        )
+    hits = expert_idx.reshape(-1, 1).astype(jnp.int32) == jnp.arange(num_experts)
+    return copy_group_sizes(jnp.sum(hits, axis=0, dtype=jnp.int32), before=before)

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Primitive -> FFI custom call, and the one rule of tickets: a GEMM uses a ticket only
+if its operand leads back, through optimization barriers alone, to a copy of the very
+sizes it takes. Anything else (a loop carry, branch result, residual, argument) may
+hold the ticket of another execution, so the call makes its own copy instead."""
+
+import jax
+import numpy as np
+from jax.interpreters.mlir import ir
+
+from graphsafe_gg import _ffi
+
+# Fallback of csrc/runtime/sites.h, as far as the lowering decides it.
+_NO_FALLBACK, _NO_TICKET, _NOT_FOLLOWED = 0, 1, 2
+
+_TICKET_HEADER_BYTES = 32
+_TICKET_WORD_BYTES = 4
+
+_COPY = _ffi.target_name("group_sizes_copy")
+_COPY_UNCAPTURED = _ffi.target_name("group_sizes_copy_uncaptured")
+_CONTROL_FLOW = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
+
+
+def ticket_words(sizes) -> int:
+    """Length of the ticket of sizes: csrc/kernels/ticket.h."""
+    payload = sizes.shape[0] * np.dtype(sizes.dtype).itemsize
+    words = -(-payload // _TICKET_WORD_BYTES)
+    return _TICKET_HEADER_BYTES // _TICKET_WORD_BYTES + words
+
+
+def grouped_gemm(
+    ctx, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
+):
+    return _product(
+        ctx,
+        "grouped_gemm",
+        mode,
+        (lhs, rhs, sizes),
+        ticket,
+        transpose_rhs=transpose_rhs,
+        site=np.int64(site),
+    )
+
+
+def drhs(ctx, lhs, dout, sizes, *ticket, out_dtype, mode, site):
+    return _product(
+        ctx, "drhs", mode, (lhs, dout, sizes), ticket, site=np.int64(site)
+    )
+
+
+def group_sizes_copy(ctx, sizes):
+    return jax.ffi.ffi_lowering(_copy_target())(ctx, sizes)
+
+
+def _product(ctx, product, mode, operands, ticket, **attributes):
+    rule = jax.ffi.ffi_lowering(_ffi.target_name(f"{product}_{mode}"))
+    if mode != "async":
+        return rule(ctx.replace(avals_in=ctx.avals_in[:3]), *operands, **attributes)
+    sizes_aval = ctx.avals_in[2]
+    ticket_aval = jax.core.ShapedArray((ticket_words(sizes_aval),), np.dtype("uint32"))
+    if ticket and _is_copy_of(ticket[0], operands[2]):
+        own, fallback = ticket[0], _NO_FALLBACK
+    else:
+        copy_ctx = ctx.replace(avals_in=[sizes_aval], avals_out=[ticket_aval])
+        (own,) = group_sizes_copy(copy_ctx, operands[2])
+        fallback = _NOT_FOLLOWED if ticket else _NO_TICKET
+    ctx = ctx.replace(avals_in=[*ctx.avals_in[:3], ticket_aval])
+    return rule(ctx, *operands, own, fallback=np.int64(fallback), **attributes)
+
+
+def _through_barriers(value):
+    while True:
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return value, None
+        operation = owner.operation
+        if operation.name != "stablehlo.optimization_barrier":
+            return value, operation
+        value = operation.operands[ir.OpResult(value).result_number]
+
+
+def _is_copy_of(ticket, sizes) -> bool:
+    _, copy = _through_barriers(ticket)
+    if copy is None or copy.name != "stablehlo.custom_call":
+        return False
+    target = ir.StringAttr(copy.attributes["call_target_name"]).value
+    if target not in (_COPY, _COPY_UNCAPTURED):
+        return False
+    return _through_barriers(copy.operands[0])[0] == _through_barriers(sizes)[0]
+
+
+def _copy_target() -> str:
+    """Without the command-buffer trait inside control flow: registrations.cc says why."""
+    parent = ir.InsertionPoint.current.block.owner
+    while parent is not None:
+        operation = parent.operation
+        if operation.name in _CONTROL_FLOW:
+            return _COPY_UNCAPTURED
+        parent = operation.parent
+    return _COPY
