@@ -28,14 +28,16 @@ uint16_t float_to_bf16(float in) {
   return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
 }
 
-// Half subnormals are scaled by a float multiply, which is exact.
+// Half subnormals are built from normal floats: XLA's CPU threads read float subnormals as zero.
 float f16_to_float(uint16_t in) {
   const uint32_t sign = static_cast<uint32_t>(in & 0x8000u) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(in & 0x7fffu) << 13;
-  const float scaled = float_of(magnitude) * 0x1p112f;
+  const uint32_t normal = magnitude + 0x38000000u;
+  const uint32_t subnormal = bits_of(float_of(magnitude | 0x38800000u) - 0x1p-14f);
   const uint32_t special = 0x7f800000u | magnitude;
-  const bool is_special = (in & 0x7c00u) == 0x7c00u;
-  return float_of(sign | (is_special ? special : bits_of(scaled)));
+  const uint32_t exponent = in & 0x7c00u;
+  const uint32_t finite = exponent == 0 ? subnormal : normal;
+  return float_of(sign | (exponent == 0x7c00u ? special : finite));
 }
 
 uint16_t float_to_f16(float in) {
