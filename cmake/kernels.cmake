@@ -21,20 +21,21 @@ if(NOT GG_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "GG_CUDA must be ON, OFF or AUTO; got ${GG_CUDA}.")
 endif()
 
+# In order: what the environment names, PATH, pip's packages beside the Python that builds, and the
+# usual folder of a toolkit.
 set(GG_NVCC "GG_NVCC-NOTFOUND")
 if(NOT GG_CUDA STREQUAL "OFF")
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" -c
-      "import sysconfig; print(sysconfig.get_path('platlib'))"
-    OUTPUT_VARIABLE GG_SITE_PACKAGES OUTPUT_STRIP_TRAILING_WHITESPACE)
-  find_program(GG_NVCC_FOUND nvcc
-    HINTS "$ENV{CUDACXX}" "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin"
-    PATHS "${GG_SITE_PACKAGES}/nvidia/cu13/bin" "${GG_SITE_PACKAGES}/nvidia/cuda_nvcc/bin"
-          /usr/local/cuda/bin)
+    COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('platlib'))"
+    OUTPUT_VARIABLE GG_SITE_PACKAGES OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
   if(EXISTS "$ENV{CUDACXX}")
     set(GG_NVCC "$ENV{CUDACXX}")
-  elseif(GG_NVCC_FOUND)
-    set(GG_NVCC "${GG_NVCC_FOUND}")
+  else()
+    find_program(GG_NVCC nvcc
+      HINTS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin"
+      PATHS "${GG_SITE_PACKAGES}/nvidia/cu13/bin" /usr/local/cuda/bin
+      NO_CACHE)
   endif()
 endif()
 if(GG_CUDA STREQUAL "ON" AND NOT GG_NVCC)
@@ -55,15 +56,16 @@ if(GG_NVCC)
     message(FATAL_ERROR "nvcc must be 12.9 or newer; got ${GG_TOOLKIT} (${GG_NVCC}).")
   endif()
   message(STATUS "CUDA kernels: nvcc ${GG_TOOLKIT} (${GG_NVCC})")
-  file(MAKE_DIRECTORY "${GG_KERNEL_BUILD_DIR}")
   foreach(stem IN LISTS GG_KERNEL_SOURCES)
     set(source "${CMAKE_SOURCE_DIR}/csrc/kernels/${stem}.cu")
-    set(fatbin "${GG_KERNEL_BUILD_DIR}/${stem}.fatbin")
+    set(fatbin "${CMAKE_BINARY_DIR}/${stem}.fatbin")
     add_custom_command(
       OUTPUT "${fatbin}"
-      COMMAND "${GG_NVCC}" -std=c++17 -O3 -fatbin ${GG_GENCODE} -Werror all-warnings
-              -I "${CMAKE_SOURCE_DIR}/csrc" -MD -MF "${fatbin}.d" -o "${fatbin}" "${source}"
-      DEPENDS "${source}" DEPFILE "${fatbin}.d"
+      COMMAND "${Python_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/cmake/compile_kernel.py"
+              --nvcc "${GG_NVCC}" --shared "${GG_KERNEL_BUILD_DIR}" --source "${source}"
+              --output "${fatbin}" --depfile "${fatbin}.d"
+              -- -std=c++17 -O3 ${GG_GENCODE} -Werror all-warnings -I "${CMAKE_SOURCE_DIR}/csrc"
+      DEPENDS "${source}" "${CMAKE_SOURCE_DIR}/cmake/compile_kernel.py" DEPFILE "${fatbin}.d"
       COMMENT "nvcc ${stem}.cu" VERBATIM)
     list(APPEND GG_FATBINS "${fatbin}")
     string(APPEND GG_BLOB_SYMBOLS "GG_BLOB(${stem}, \"${fatbin}\")\n")
