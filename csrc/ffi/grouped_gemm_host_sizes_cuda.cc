@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ffi/handlers.h"
+#include "runtime/context_guard.h"
 #include "runtime/early_copy.h"
 #include "runtime/launch.h"
 
@@ -26,6 +27,7 @@ void initialize(int32_t ordinal, const Problem& problem, int64_t site) {
   DeviceState& device = DeviceState::initialize(ordinal);
   device.sites().at(static_cast<uint64_t>(site)).executions.fetch_add(1);
   load_kernels(device, problem, /*has_known_sizes=*/true);
+  const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
   device.size_copies().reserve(
       static_cast<size_t>(problem.num_groups * size_bytes(problem.size_type)));
 }

@@ -82,5 +82,6 @@ def group_sizes_of(
         raise ValueError(
             message(op, "num_experts", "be >= 0", num_experts, "Pass the group count.")
         )
-    hits = expert_idx.reshape(-1, 1).astype(jnp.int32) == jnp.arange(num_experts)
+    expert_idx = expert_idx.astype(jnp.int32)
+    hits = expert_idx.reshape(-1, 1) == jnp.arange(num_experts)[None, :]
     return copy_group_sizes(jnp.sum(hits, axis=0, dtype=jnp.int32), before=before)
