@@ -188,7 +188,8 @@ def install(env: pathlib.Path, wheel: pathlib.Path, extras: set[str], jax: str) 
     say(f"installing {wheel.name} with {', '.join(sorted(extras)) or 'no extras'}")
     pins = [f"jax=={state['jax']}", f"jaxlib=={state['jax']}"] if state["jax"] else []
     pip(env, "install", "--force-reinstall", "--no-deps", wheel)
-    pip(env, "install", f"{wheel}[{','.join(sorted(extras))}]", *pins)
+    with_extras = f"{wheel}[{','.join(sorted(extras))}]" if extras else wheel
+    pip(env, "install", with_extras, *pins)
     stamp.write_text(json.dumps(state))
 
 
@@ -217,8 +218,10 @@ def main() -> None:
     folder = (options.wheel_dir or BUILD / "dist" / kind).resolve()
     wheel = build_wheel(cuda, folder, options.exact_nvcc)
     if options.env:
-        extras = set(filter(None, options.extras.split(",")))
-        install(options.env, wheel, extras | ({"cuda13"} if gpu else set()), options.jax)
+        extras = {extra for extra in options.extras.split(",") if extra}
+        if gpu:
+            extras.add("cuda13")
+        install(options.env, wheel, extras, options.jax)
     else:
         print(wheel)
 
