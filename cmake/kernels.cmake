@@ -21,40 +21,49 @@ if(NOT GG_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "GG_CUDA must be ON, OFF or AUTO; got ${GG_CUDA}.")
 endif()
 
-# In order: what the environment names, PATH, pip's packages beside the Python that builds, and the
-# usual folder of a toolkit.
-set(GG_NVCC "GG_NVCC-NOTFOUND")
+# The first that runs and is new enough of: what the environment names, PATH, pip's packages beside
+# the Python that builds, and the usual folder of a toolkit.
+set(GG_NVCC "")
+set(GG_TOOLKIT "none")
+set(GG_NVCC_TOO_OLD "")
 if(NOT GG_CUDA STREQUAL "OFF")
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('platlib'))"
     OUTPUT_VARIABLE GG_SITE_PACKAGES OUTPUT_STRIP_TRAILING_WHITESPACE
     COMMAND_ERROR_IS_FATAL ANY)
-  if(EXISTS "$ENV{CUDACXX}")
-    set(GG_NVCC "$ENV{CUDACXX}")
-  else()
-    find_program(GG_NVCC nvcc
-      HINTS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin"
-      PATHS "${GG_SITE_PACKAGES}/nvidia/cu13/bin" /usr/local/cuda/bin
-      NO_CACHE)
-  endif()
+  find_program(GG_NVCC_ON_PATH nvcc NO_CACHE)
+  foreach(candidate
+          "$ENV{CUDACXX}" "$ENV{CUDA_HOME}/bin/nvcc" "$ENV{CUDA_PATH}/bin/nvcc"
+          "${GG_NVCC_ON_PATH}" "${GG_SITE_PACKAGES}/nvidia/cu13/bin/nvcc"
+          /usr/local/cuda/bin/nvcc)
+    if(GG_NVCC OR NOT EXISTS "${candidate}")
+      continue()
+    endif()
+    execute_process(COMMAND "${candidate}" --version OUTPUT_VARIABLE text ERROR_QUIET)
+    if(NOT text MATCHES "release ([0-9]+\\.[0-9]+)")
+      continue()
+    elseif(CMAKE_MATCH_1 VERSION_LESS 12.9)
+      string(APPEND GG_NVCC_TOO_OLD " ${candidate} is ${CMAKE_MATCH_1}.")
+    else()
+      set(GG_NVCC "${candidate}")
+      set(GG_TOOLKIT "${CMAKE_MATCH_1}")
+    endif()
+  endforeach()
+endif()
+if(NOT GG_CUDA STREQUAL "OFF" AND DEFINED ENV{CUDACXX} AND NOT GG_NVCC STREQUAL "$ENV{CUDACXX}")
+  message(WARNING "CUDACXX ($ENV{CUDACXX}) is not an nvcc of 12.9 or newer that runs.")
 endif()
 if(GG_CUDA STREQUAL "ON" AND NOT GG_NVCC)
-  message(FATAL_ERROR "GG_CUDA=ON needs nvcc: put it on PATH or set CUDACXX.")
+  message(FATAL_ERROR "GG_CUDA=ON needs an nvcc of 12.9 or newer that runs.${GG_NVCC_TOO_OLD} Put one "
+                      "on PATH, set CUDACXX, or install the packages of the extra `nvcc` beside the "
+                      "Python that builds.")
 endif()
 
 set(GG_KERNEL_BLOBS "${CMAKE_BINARY_DIR}/kernel_blobs.cc")
 set(GG_BLOB_SYMBOLS "")
 set(GG_BLOB_ENTRIES "")
 set(GG_FATBINS "")
-set(GG_TOOLKIT "none")
 if(GG_NVCC)
-  execute_process(COMMAND "${GG_NVCC}" --version OUTPUT_VARIABLE GG_NVCC_VERSION
-                  COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" _ "${GG_NVCC_VERSION}")
-  set(GG_TOOLKIT "${CMAKE_MATCH_1}")
-  if(GG_TOOLKIT VERSION_LESS 12.9)
-    message(FATAL_ERROR "nvcc must be 12.9 or newer; got ${GG_TOOLKIT} (${GG_NVCC}).")
-  endif()
   message(STATUS "CUDA kernels: nvcc ${GG_TOOLKIT} (${GG_NVCC})")
   foreach(stem IN LISTS GG_KERNEL_SOURCES)
     set(source "${CMAKE_SOURCE_DIR}/csrc/kernels/${stem}.cu")
@@ -72,7 +81,7 @@ if(GG_NVCC)
     string(APPEND GG_BLOB_ENTRIES "    {\"${stem}\", gg_blob_${stem}, gg_blob_end_${stem}},\n")
   endforeach()
 else()
-  message(STATUS "CUDA kernels: not built (GG_CUDA=${GG_CUDA}, no nvcc used)")
+  message(STATUS "CUDA kernels: not built (GG_CUDA=${GG_CUDA}).${GG_NVCC_TOO_OLD}")
 endif()
 configure_file("${CMAKE_SOURCE_DIR}/csrc/kernels/kernel_blobs.cc.in" "${GG_KERNEL_BLOBS}" @ONLY)
 set_source_files_properties("${GG_KERNEL_BLOBS}" PROPERTIES OBJECT_DEPENDS "${GG_FATBINS}")

@@ -92,12 +92,15 @@ def has_gpu() -> bool:
 
 
 def nvcc_release(nvcc: str) -> str | None:
+    """Release of an nvcc that runs and is new enough, as cmake/kernels.cmake asks."""
     try:
         text = subprocess.run([nvcc, "--version"], capture_output=True, text=True)
     except OSError:
         return None
-    found = re.search(r"release ([0-9.]+)", text.stdout)
-    return found[1] if found else None
+    found = re.search(r"release (\d+)\.(\d+)", text.stdout)
+    if found is None or (int(found[1]), int(found[2])) < (12, 9):
+        return None
+    return f"{found[1]}.{found[2]}"
 
 
 def system_nvcc() -> tuple[str, str] | None:
