@@ -18,7 +18,11 @@ def check_precision(op: str, precision, dtype: np.dtype) -> None:
     """Raises unless the built kernels honour the setting for operands of this type."""
     if precision is None:
         precision = jax.config.jax_default_matmul_precision
-    pair = precision if isinstance(precision, tuple) else (precision,)
+    # A DotAlgorithm is one setting, though it is a tuple.
+    is_pair = isinstance(precision, tuple) and not isinstance(
+        precision, lax.DotAlgorithm
+    )
+    pair = precision if is_pair else (precision,)
     if len(pair) not in (1, 2):
         raise ValueError(
             f"{op}: precision must be one setting or a pair; got {precision!r}. "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-MODES = ("auto", "sync", "device")
+MODES = ("auto", "sync", "device", "async")
 DTYPES = (jnp.bfloat16, jnp.float16, jnp.float32)
 
 
