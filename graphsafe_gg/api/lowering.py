@@ -97,5 +97,8 @@ def _copy_target() -> str:
         operation = parent.operation
         if operation.name in _CONTROL_FLOW:
             return _COPY_UNCAPTURED
-        parent = operation.parent
+        try:
+            parent = operation.parent
+        except ValueError:  # a function that JAX 0.12 has not put into its module yet
+            return _COPY
     return _COPY
