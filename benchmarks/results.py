@@ -118,6 +118,40 @@ def write(doc: dict, directory: Path = DIRECTORY) -> Path:
     return path
 
 
+def earlier(directory: Path, suite: str, machine: str) -> dict | None:
+    """The document that is there for the suite and machine, if any."""
+    path = Path(directory) / file_name(suite, machine)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def merge(old: dict, new: dict) -> dict:
+    """The new document with the rows of an older one that it does not replace.
+
+    Raises:
+      ValueError: they were taken on other sources or another machine.
+    """
+    same = ("suite", "sources", "gpu", "driver", "cuda", "jax")
+    if differing := [field for field in same if old[field] != new[field]]:
+        raise ValueError(
+            f"results: rows can be added to a file of the same {', '.join(same)} only; "
+            f"{', '.join(differing)} differ. Write to another folder."
+        )
+
+    def key(row: dict) -> tuple:
+        return tuple(row[field] for field in _KEY)
+
+    replaced = {key(row) for row in new["rows"]}
+    kept = [row for row in old["rows"] if key(row) not in replaced]
+    reads = [doc["read_tb_s"] for doc in (old, new) if doc["read_tb_s"] is not None]
+    return {
+        **new,
+        "read_tb_s": max(reads, default=None),
+        "missing": {**old.get("missing", {}), **new.get("missing", {})},
+        "failures": [*old.get("failures", []), *new.get("failures", [])],
+        "rows": [*kept, *new["rows"]],
+    }
+
+
 def validate(doc: dict) -> list[str]:
     """What is wrong with a document; empty when nothing is."""
     problems = _check_fields("document", doc, _HEADER, _OPTIONAL_HEADER)

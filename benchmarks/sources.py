@@ -23,10 +23,14 @@ _TIMED = tuple(
         "bench_grouped_gemm.py",
         "cuda_device.py",
         "device_kernels.cu",
+        "device_types.py",
+        "dlpack.py",
+        "jit_step.py",
         "peer_rows.json",
         "shapes.py",
         "stream_read.py",
         "timing.py",
+        "workload.py",
     )
 )
 SUITES: dict[str, tuple[str, ...]] = {
