@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from graphsafe_gg._errors import message
+from graphsafe_gg.api.group_sizes import GroupSizes, copy_group_sizes
 from graphsafe_gg.api.grouped_gemm import grouped_gemm
 from graphsafe_gg.api.validation import check_mode
 from graphsafe_gg.mlp.activation import check_activation, gated_activation
@@ -22,7 +23,7 @@ def grouped_mlp(
     x: jax.Array,
     w_gate_up: jax.Array,
     w_down: jax.Array,
-    group_sizes: jax.Array,
+    group_sizes: jax.Array | GroupSizes,
     *,
     activation: str = "silu",
     mode: str = "auto",
@@ -39,8 +40,9 @@ def grouped_mlp(
       w_gate_up: (g, h, 2 * f) in the dtype of x; the first f columns are the gate,
         the last f columns are up.
       w_down: (g, f, h) in the dtype of x.
-      group_sizes: (g,) integers on the device; may change at every call and at
-        every replay of a graph.
+      group_sizes: (g,) integers on the device, or what `copy_group_sizes` made of
+        them; may change at every call and at every replay of a graph. In mode
+        "async" an array is copied once, before x is used, for both products.
       activation: applied to the gate: "silu", "gelu" (exact), "gelu_tanh" or "relu".
       mode: of both products, as in `grouped_gemm`.
       precision: of both products, as in `grouped_gemm`.
@@ -60,9 +62,12 @@ def grouped_mlp(
     Graph safety: that of `grouped_gemm` in the same mode.
     Cost: two products; one (m, 2 * f) and one (m, f) intermediate.
     """
+    if not isinstance(group_sizes, GroupSizes):
+        group_sizes = jnp.asarray(group_sizes)
     return grouped_mlp_for(
         "grouped_mlp",
-        *(jnp.asarray(array) for array in (x, w_gate_up, w_down, group_sizes)),
+        *(jnp.asarray(array) for array in (x, w_gate_up, w_down)),
+        group_sizes,
         activation=activation,
         mode=mode,
         precision=precision,
@@ -75,7 +80,7 @@ def grouped_mlp_for(
     x: jax.Array,
     w_gate_up: jax.Array,
     w_down: jax.Array,
-    group_sizes: jax.Array,
+    group_sizes: jax.Array | GroupSizes,
     *,
     activation: str,
     mode: str,
@@ -88,8 +93,12 @@ def grouped_mlp_for(
     check_float(op, "x", x)
     check_weights(op, "x", x, w_gate_up, w_down)
     check_activation(op, activation)
-    check_int(op, "group_sizes", group_sizes)
-    check_shape(op, "group_sizes", group_sizes, w_gate_up.shape[:1], "w_gate_up")
+    is_copied = isinstance(group_sizes, GroupSizes)
+    sizes = group_sizes.sizes if is_copied else group_sizes
+    check_int(op, "group_sizes", sizes)
+    check_shape(op, "group_sizes", sizes, w_gate_up.shape[:1], "w_gate_up")
+    if mode == "async" and not is_copied:
+        x, group_sizes = copy_group_sizes(sizes, before=x)
     site = name or op
 
     def product(lhs: jax.Array, rhs: jax.Array, part: str) -> jax.Array:

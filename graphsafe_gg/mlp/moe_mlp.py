@@ -5,6 +5,8 @@
 import jax
 import jax.numpy as jnp
 
+from graphsafe_gg.api.group_sizes import group_sizes_of
+from graphsafe_gg.api.validation import check_mode
 from graphsafe_gg.mlp.checks import (
     check_count,
     check_float,
@@ -156,6 +158,13 @@ def _check_tokens(
 
 def _experts(op: str, operands: tuple[jax.Array, ...], **options) -> jax.Array:
     tokens, expert_idx, weights, w_gate_up, w_down = operands
-    rows, group_sizes, permutation = permute(tokens, expert_idx, w_gate_up.shape[0])
+    check_mode(op, options["mode"])
+    num_experts, copied = w_gate_up.shape[0], None
+    if options["mode"] == "async":
+        # The copy starts before any row moves; permuting then hides its latency.
+        tokens, copied = group_sizes_of(expert_idx, num_experts, before=tokens)
+    rows, group_sizes, permutation = permute(tokens, expert_idx, num_experts)
+    if copied is not None:
+        group_sizes = copied
     rows = grouped_mlp_for(op, rows, w_gate_up, w_down, group_sizes, **options)
     return unpermute(rows, permutation, weights)

@@ -12,6 +12,7 @@ from support.mlp_reference import (
     mlp_of_one_expert,
 )
 
+from graphsafe_gg import copy_group_sizes
 from graphsafe_gg.mlp import grouped_mlp
 
 H, F = 24, 10
@@ -32,7 +33,7 @@ def random_case(group_sizes, tail=0, dtype=np.float32, seed=0):
     )
 
 
-@pytest.mark.parametrize("mode", ["auto", "sync", "device"])
+@pytest.mark.parametrize("mode", ["auto", "sync", "async", "device"])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_grouped_mlp_basic(mode, dtype):
     operands = random_case([3, 0, 7, 1], tail=2, dtype=dtype)
@@ -124,6 +125,25 @@ def test_grouped_mlp_nan_stays_in_its_group():
     assert np.isfinite(grads[2][0]).all()
 
 
+@pytest.mark.parametrize("mode", ["async", "device"])
+def test_grouped_mlp_takes_copied_sizes(mode):
+    x, *weights, group_sizes = random_case([3, 0, 7, 1], tail=2)
+
+    def step(x, *operands):
+        x, sizes = copy_group_sizes(operands[-1], before=x)
+        return grouped_mlp(x, *operands[:-1], sizes, mode=mode)
+
+    out = jax.jit(step)(x, *weights, group_sizes)
+    truth = grouped_mlp_truth(x, *weights, group_sizes)
+    assert_close(out, truth, np.float32, H, F)
+
+
+def test_grouped_mlp_async_copies_once():
+    operands = random_case([3, 0, 7, 1])
+    text = jax.jit(lambda *a: grouped_mlp(*a, mode="async")).lower(*operands).as_text()
+    assert text.count("custom_call @graphsafe_gg_group_sizes_copy") == 1
+
+
 def test_grouped_mlp_bits_repeat():
     operands = random_case([3, 0, 7, 1], dtype=jnp.bfloat16)
     step = jax.jit(lambda *a: grouped_mlp(*a))
@@ -185,5 +205,3 @@ def test_grouped_mlp_errors_mode():
     operands = random_case([1, 2])
     with pytest.raises(ValueError, match=r"^grouped_mlp: mode must"):
         grouped_mlp(*operands, mode="fastest")
-    with pytest.raises(NotImplementedError, match=r"^grouped_mlp: mode .async."):
-        grouped_mlp(*operands, mode="async")

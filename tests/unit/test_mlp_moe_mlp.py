@@ -32,7 +32,7 @@ def moe_mlp_truth(tokens, router_logits, w_gate_up, w_down, top_k):
     return routed_mlp_truth(tokens, expert_idx, weights, w_gate_up, w_down)
 
 
-@pytest.mark.parametrize("mode", ["auto", "sync", "device"])
+@pytest.mark.parametrize("mode", ["auto", "sync", "async", "device"])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_moe_mlp_basic(mode, dtype):
     operands = random_case(dtype=dtype)
@@ -91,6 +91,12 @@ def test_moe_mlp_grad_is_zero_for_experts_without_tokens():
     )(*operands[2:])
     for grad in grads:
         np.testing.assert_array_equal(np.asarray(grad)[[2, 5]], 0)
+
+
+def test_moe_mlp_async_copies_once():
+    step = jax.jit(lambda *a: moe_mlp(*a, top_k=2, mode="async"))
+    text = step.lower(*random_case()).as_text()
+    assert text.count("custom_call @graphsafe_gg_group_sizes_copy") == 1
 
 
 def test_moe_mlp_bits_repeat():
@@ -193,8 +199,6 @@ def test_moe_mlp_errors(change, error, text):
 def test_moe_mlp_errors_mode():
     with pytest.raises(ValueError, match=r"^moe_mlp: mode must"):
         moe_mlp(*random_case(), top_k=2, mode="fastest")
-    with pytest.raises(NotImplementedError, match=r"^moe_mlp: mode .async."):
-        moe_mlp(*random_case(), top_k=2, mode="async")
 
 
 def test_routed_mlp_errors():
