@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the GPU and the driver did in a stretch of a program, from CUPTI.
 
-    tracer = Tracer()            # builds cupti_trace.cc with g++, once
-    with tracer.trace() as trace:
-        ...                      # ends with the device synchronised
-    trace.kernels, trace.calls("cuGraphLaunch"), ...
+tracer = Tracer()            # builds cupti_trace.cc with g++, once
+with tracer.trace() as trace:
+    ...                      # ends with the device synchronised
+trace.kernels, trace.calls("cuGraphLaunch"), ...
 """
 
 import contextlib
@@ -128,7 +128,9 @@ def _find_cupti() -> str:
 
 
 def _include_dirs() -> list[pathlib.Path]:
-    roots = [path for site in _site_packages() for path in site.glob("nvidia/*/include")]
+    roots = [
+        path for site in _site_packages() for path in site.glob("nvidia/*/include")
+    ]
     roots.append(pathlib.Path("/usr/local/cuda/include"))
     cupti = [path for path in roots if (path / "cupti.h").is_file()]
     cuda = [path for path in roots if (path / "cuda.h").is_file()]

@@ -76,7 +76,9 @@ def group_sizes_of(
     expert_idx = jnp.asarray(expert_idx)
     if not jnp.issubdtype(expert_idx.dtype, jnp.integer):
         raise TypeError(
-            message(op, "expert_idx", "have an integer dtype", expert_idx.dtype, "Cast it.")
+            message(
+                op, "expert_idx", "have an integer dtype", expert_idx.dtype, "Cast it."
+            )
         )
     if num_experts < 0:
         raise ValueError(

@@ -29,9 +29,7 @@ def ticket_words(sizes) -> int:
     return _TICKET_HEADER_BYTES // _TICKET_WORD_BYTES + words
 
 
-def grouped_gemm(
-    ctx, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
-):
+def grouped_gemm(ctx, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site):
     return _product(
         ctx,
         "grouped_gemm",
@@ -44,9 +42,7 @@ def grouped_gemm(
 
 
 def drhs(ctx, lhs, dout, sizes, *ticket, out_dtype, mode, site):
-    return _product(
-        ctx, "drhs", mode, (lhs, dout, sizes), ticket, site=np.int64(site)
-    )
+    return _product(ctx, "drhs", mode, (lhs, dout, sizes), ticket, site=np.int64(site))
 
 
 def group_sizes_copy(ctx, sizes):

@@ -139,9 +139,7 @@ def _define(primitive, abstract, rule):
     primitive.def_impl(functools.partial(_eager, primitive))
     primitive.def_abstract_eval(abstract)
     for platform in ("cpu", "cuda"):
-        mlir.register_lowering(
-            primitive, rule, platform=platform, cacheable=False
-        )
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
     batching.primitive_batchers[primitive] = functools.partial(_no_batching, primitive)
 
 

@@ -51,7 +51,11 @@ def check_dtypes(op: str, lhs, rhs, group_sizes) -> None:
     if lhs.dtype != rhs.dtype:
         raise TypeError(
             message(
-                op, "rhs", f"have lhs's dtype {lhs.dtype}", rhs.dtype, "Cast one of them."
+                op,
+                "rhs",
+                f"have lhs's dtype {lhs.dtype}",
+                rhs.dtype,
+                "Cast one of them.",
             )
         )
     check_group_sizes(op, group_sizes)
