@@ -32,7 +32,7 @@ decode:
 	@$(VENV)/bin/graphsafe-gg decode $(ARGS)
 
 test:
-	@$(install) --extras test --jax '$(JAX)'
+	@$(install) --extras test --testing --jax '$(JAX)'
 	@$(VENV)/bin/pytest $(PYTEST_ARGS)
 
 # For the GPU machine: stable ABI of Python 3.12, kernels of CUDA 13.0.

@@ -134,19 +134,22 @@ def build_env(pip_nvcc: bool) -> pathlib.Path:
     return env
 
 
-def build_wheel(cuda: bool, folder: pathlib.Path, exact_nvcc: bool) -> pathlib.Path:
+def build_wheel(
+    folder: pathlib.Path, cuda: bool, testing: bool, exact_nvcc: bool
+) -> pathlib.Path:
     """Builds the wheel into `folder`, unless the one there was built from the same."""
     nvcc = system_nvcc() if cuda else None
     if nvcc and exact_nvcc and nvcc[1] != NVCC_RELEASE:
         nvcc = None
-    key = fingerprint(sys.version, cuda, nvcc)
+    key = fingerprint(sys.version, cuda, testing, nvcc)
     stamp = folder / "wheel.json"
     built = read_stamp(stamp)
     if built.get("fingerprint") == key and (folder / built["wheel"]).exists():
         return folder / built["wheel"]
     env = build_env(pip_nvcc=cuda and nvcc is None)
     kernels = f"on, nvcc {nvcc[1] if nvcc else NVCC_RELEASE + ' from pip'}"
-    say(f"building the wheel (CUDA kernels {kernels if cuda else 'off'})")
+    extension = ", with the test extension" if testing else ""
+    say(f"building the wheel (CUDA kernels {kernels if cuda else 'off'}{extension})")
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("graphsafe_gg-*.whl"):
         old.unlink()
@@ -161,6 +164,7 @@ def build_wheel(cuda: bool, folder: pathlib.Path, exact_nvcc: bool) -> pathlib.P
     settings = {
         "cmake.define.GG_CUDA": "ON" if cuda else "OFF",
         "cmake.define.GG_KERNEL_BUILD_DIR": BUILD / "kernels",
+        "cmake.define.GG_TESTING": "ON" if testing else "OFF",
         "build-dir": BUILD / "wheel" / "{wheel_tag}",
     }
     pip_options += [f"-C{name}={value}" for name, value in settings.items()]
@@ -172,6 +176,10 @@ def build_wheel(cuda: bool, folder: pathlib.Path, exact_nvcc: bool) -> pathlib.P
     (wheel,) = folder.glob("graphsafe_gg-*.whl")
     stamp.write_text(json.dumps({"fingerprint": key, "wheel": wheel.name}))
     return wheel
+
+
+def has_test_extension(env: pathlib.Path) -> bool:
+    return any(env.glob("lib/python*/site-packages/graphsafe_gg/_testing.*.so"))
 
 
 def install(env: pathlib.Path, wheel: pathlib.Path, extras: set[str], jax: str) -> None:
@@ -202,6 +210,11 @@ def main() -> None:
     parser.add_argument("--extras", default="", help="extras of the package, by comma")
     parser.add_argument("--jax", default="", help="version of jax and jaxlib to pin")
     parser.add_argument(
+        "--testing",
+        action="store_true",
+        help="build the test-only extension too; an environment that has it keeps it",
+    )
+    parser.add_argument(
         "--cuda",
         default="auto",
         type=str.lower,
@@ -217,9 +230,11 @@ def main() -> None:
     options = parser.parse_args()
     gpu = has_gpu()
     cuda = gpu if options.cuda == "auto" else options.cuda == "on"
+    testing = options.testing or (options.env and has_test_extension(options.env))
     kind = f"{sys.implementation.cache_tag}-{'cuda' if cuda else 'cpu'}"
+    kind += "-testing" if testing else ""
     folder = (options.wheel_dir or BUILD / "dist" / kind).resolve()
-    wheel = build_wheel(cuda, folder, options.exact_nvcc)
+    wheel = build_wheel(folder, cuda, bool(testing), options.exact_nvcc)
     if options.env:
         extras = {extra for extra in options.extras.split(",") if extra}
         if gpu:
