@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+# The test-only extension _testing: the core library on a simulated driver. Never in a release.
+
+set(GG_TESTING_SOURCES
+  csrc/testing/bind_executor.cc
+  csrc/testing/bind_runtime.cc
+  csrc/testing/bind_simulation.cc
+  csrc/testing/command_buffer.cc
+  csrc/testing/emulations.cc
+  csrc/testing/executor.cc
+  csrc/testing/ffi_calls.cc
+  csrc/testing/machine.cc
+  csrc/testing/program.cc
+  csrc/testing/reset_device_states.cc
+  csrc/testing/reset_kernel_libraries.cc
+  csrc/testing/sim_call.cc
+  csrc/testing/sim_calls_context.cc
+  csrc/testing/sim_calls_graphs.cc
+  csrc/testing/sim_calls_streams.cc
+  csrc/testing/sim_calls_work.cc
+  csrc/testing/sim_capture.cc
+  csrc/testing/sim_driver.cc
+  csrc/testing/sim_faults.cc
+  csrc/testing/sim_kernels.cc
+  csrc/testing/sim_log.cc
+  csrc/testing/sim_memory.cc
+  csrc/testing/sim_streams.cc
+  csrc/testing/sim_tables.cc
+  csrc/testing/sim_types.cc
+  csrc/testing/sim_work.cc
+  csrc/testing/simulation.cc
+  csrc/testing/test_targets.cc
+  csrc/testing/testing_module.cc)
+
+# Without fatbins each library is one byte, which is all the simulated driver asks of it.
+if(NOT GG_NVCC)
+  list(APPEND GG_TESTING_SOURCES csrc/testing/simulated_blobs.cc)
+  set(libraries "")
+  foreach(stem IN LISTS GG_KERNEL_SOURCES)
+    string(APPEND libraries "GG_LIBRARY(\"${stem}\") ")
+  endforeach()
+  set_source_files_properties(csrc/testing/simulated_blobs.cc PROPERTIES
+    COMPILE_DEFINITIONS "GG_SIMULATED_LIBRARIES=${libraries}")
+endif()
+
+nanobind_add_module(_testing STABLE_ABI NB_STATIC ${GG_TESTING_SOURCES})
+target_link_libraries(_testing PRIVATE gg_core)
+target_compile_options(_testing PRIVATE -Wall -Wextra -Wsign-conversion -Werror)
+target_link_options(_testing PRIVATE
+  "LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports_testing.map")
+install(TARGETS _testing LIBRARY DESTINATION graphsafe_gg)

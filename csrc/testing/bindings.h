@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace graphsafe_gg::testing {
+
+void bind_simulation(nanobind::module_& m);
+void bind_executor(nanobind::module_& m);
+void bind_runtime(nanobind::module_& m);
+
+}  // namespace graphsafe_gg::testing

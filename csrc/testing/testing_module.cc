@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The test-only extension: the package's handlers on a simulated driver, run by an executor that
+// plays XLA. Never part of a release.
+#include "testing/bindings.h"
+
+NB_MODULE(_testing, m) {
+  graphsafe_gg::testing::bind_simulation(m);
+  graphsafe_gg::testing::bind_executor(m);
+  graphsafe_gg::testing::bind_runtime(m);
+}
