@@ -66,7 +66,9 @@ def grouped_mlp(
         group_sizes = jnp.asarray(group_sizes)
     return grouped_mlp_for(
         "grouped_mlp",
-        *(jnp.asarray(array) for array in (x, w_gate_up, w_down)),
+        jnp.asarray(x),
+        jnp.asarray(w_gate_up),
+        jnp.asarray(w_down),
         group_sizes,
         activation=activation,
         mode=mode,

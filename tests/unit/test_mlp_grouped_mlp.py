@@ -16,6 +16,7 @@ from graphsafe_gg import copy_group_sizes
 from graphsafe_gg.mlp import grouped_mlp
 
 H, F = 24, 10
+jit_grouped_mlp = jax.jit(grouped_mlp, static_argnames=("activation", "mode"))
 
 
 def random_case(group_sizes, tail=0, dtype=np.float32, seed=0):
@@ -37,7 +38,7 @@ def random_case(group_sizes, tail=0, dtype=np.float32, seed=0):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_grouped_mlp_basic(mode, dtype):
     operands = random_case([3, 0, 7, 1], tail=2, dtype=dtype)
-    out = jax.jit(lambda *a: grouped_mlp(*a, mode=mode))(*operands)
+    out = jit_grouped_mlp(*operands, mode=mode)
     assert out.dtype == dtype
     assert_close(out, grouped_mlp_truth(*operands), dtype, H, F)
 
@@ -45,7 +46,7 @@ def test_grouped_mlp_basic(mode, dtype):
 @pytest.mark.parametrize("activation", ["silu", "gelu", "gelu_tanh", "relu"])
 def test_grouped_mlp_activations(activation):
     operands = random_case([4, 4])
-    out = grouped_mlp(*operands, activation=activation)
+    out = jit_grouped_mlp(*operands, activation=activation)
     truth = grouped_mlp_truth(*operands, activation=activation)
     assert_close(out, truth, np.float32, H, F)
 
@@ -55,7 +56,7 @@ def test_grouped_mlp_activations(activation):
 )
 def test_grouped_mlp_edges(group_sizes):
     operands = random_case(group_sizes, tail=3)
-    out = grouped_mlp(*operands)
+    out = jit_grouped_mlp(*operands)
     assert_close(out, grouped_mlp_truth(*operands), np.float32, H, F)
     np.testing.assert_array_equal(out[sum(group_sizes) :], np.zeros((3, H)))
 
@@ -72,7 +73,7 @@ def test_grouped_mlp_grad_matches_numeric():
         out = grouped_mlp(*operands, group_sizes)
         return jnp.sum(out * jnp.asarray(cotangent, jnp.float32))
 
-    grads = jax.grad(loss, argnums=(0, 1, 2))(x, w_gate_up, w_down)
+    grads = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(x, w_gate_up, w_down)
     operands = [np.asarray(a, np.float64) for a in (x, w_gate_up, w_down)]
     rng, step = np.random.default_rng(2), 1e-5
     for operand, grad in zip(operands, grads, strict=True):
@@ -92,12 +93,17 @@ def test_grouped_mlp_tail_influences_nothing():
     """P-008: whatever the tail holds, results and gradients keep their bits."""
     operands = random_case([30, 0, 5, 35, 0, 0, 0, 0], tail=58)
 
+    @jax.jit
+    def step(*values):
+        def loss(*a):
+            return jnp.sum(grouped_mlp(*a, operands[3]) ** 2)
+
+        return jax.value_and_grad(loss, argnums=(0, 1, 2))(*values)
+
     def value_and_grads(tail_value):
         x = operands[0].copy()
         x[70:] = tail_value
-        return jax.value_and_grad(
-            lambda *a: jnp.sum(grouped_mlp(*a, operands[3]) ** 2), argnums=(0, 1, 2)
-        )(x, *operands[1:3])
+        return step(x, *operands[1:3])
 
     clean = value_and_grads(0.0)
     np.testing.assert_array_equal(clean[1][0][70:], 0)
@@ -116,10 +122,10 @@ def test_grouped_mlp_nan_stays_in_its_group():
     def loss(*operands):
         return jnp.sum(grouped_mlp(*operands, group_sizes))
 
-    out = grouped_mlp(x, w_gate_up, w_down, group_sizes)
+    out = jit_grouped_mlp(x, w_gate_up, w_down, group_sizes)
     truth = mlp_of_one_expert(x[:4], w_gate_up[0], w_down[0])
     assert_close(out[:4], truth, np.float32, H, F)
-    grads = jax.grad(loss, argnums=(0, 1, 2))(x, w_gate_up, w_down)
+    grads = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(x, w_gate_up, w_down)
     assert np.isfinite(grads[0][:4]).all()
     assert np.isfinite(grads[1][0]).all()
     assert np.isfinite(grads[2][0]).all()
@@ -146,17 +152,18 @@ def test_grouped_mlp_async_copies_once():
 
 def test_grouped_mlp_bits_repeat():
     operands = random_case([3, 0, 7, 1], dtype=jnp.bfloat16)
-    step = jax.jit(lambda *a: grouped_mlp(*a))
+    step = jit_grouped_mlp
     first, second = (np.asarray(step(*operands)).tobytes() for _ in range(2))
     assert first == second
 
 
 def test_grouped_mlp_one_program_serves_all_sizes():
     operands = random_case([3, 0, 7, 1])
-    step = jax.jit(lambda *a: grouped_mlp(*a))
     for group_sizes in ([3, 0, 7, 1], [0, 11, 0, 0], [2, 3, 3, 3]):
         moved = (*operands[:3], np.asarray(group_sizes, np.int32))
-        assert_close(step(*moved), grouped_mlp_truth(*moved), np.float32, H, F)
+        assert_close(
+            jit_grouped_mlp(*moved), grouped_mlp_truth(*moved), np.float32, H, F
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from support.mlp_reference import assert_close, route_truth, routed_mlp_truth
 from graphsafe_gg.mlp import moe_mlp, routed_mlp
 
 H, F, G = 16, 6, 8
+jit_moe_mlp = jax.jit(moe_mlp, static_argnames=("top_k", "mode"))
 
 
 def random_case(num_tokens=13, dtype=np.float32, seed=0):
@@ -36,7 +37,7 @@ def moe_mlp_truth(tokens, router_logits, w_gate_up, w_down, top_k):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_moe_mlp_basic(mode, dtype):
     operands = random_case(dtype=dtype)
-    out = jax.jit(lambda *a: moe_mlp(*a, top_k=2, mode=mode))(*operands)
+    out = jit_moe_mlp(*operands, top_k=2, mode=mode)
     assert out.dtype == dtype
     assert_close(out, moe_mlp_truth(*operands, 2), dtype, H, F, 2)
 
@@ -44,7 +45,7 @@ def test_moe_mlp_basic(mode, dtype):
 @pytest.mark.parametrize("top_k", [1, G])
 def test_moe_mlp_edges_top_k(top_k):
     operands = random_case()
-    out = moe_mlp(*operands, top_k=top_k)
+    out = jit_moe_mlp(*operands, top_k=top_k)
     assert_close(out, moe_mlp_truth(*operands, top_k), np.float32, H, F, top_k)
 
 
@@ -52,20 +53,21 @@ def test_moe_mlp_edges_all_tokens_in_one_expert():
     operands = list(random_case())
     operands[1] = np.full_like(operands[1], -5.0)
     operands[1][:, 3] = 5.0
-    out = moe_mlp(*operands, top_k=1)
+    out = jit_moe_mlp(*operands, top_k=1)
     assert_close(out, moe_mlp_truth(*operands, 1), np.float32, H, F)
 
 
 def test_moe_mlp_edges_no_tokens():
-    assert moe_mlp(*random_case(num_tokens=0), top_k=2).shape == (0, H)
+    assert jit_moe_mlp(*random_case(num_tokens=0), top_k=2).shape == (0, H)
 
 
-def test_moe_mlp_grad_matches_numeric():
+@pytest.mark.parametrize("mode", ["auto", "async"])
+def test_moe_mlp_grad_matches_numeric(mode):
     operands = random_case(num_tokens=5)
     cotangent = np.random.default_rng(1).normal(size=(5, H))
 
     def loss(*values):
-        out = moe_mlp(*values, top_k=3)
+        out = moe_mlp(*values, top_k=3, mode=mode)
         return jnp.sum(out * jnp.asarray(cotangent, jnp.float32))
 
     grads = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))(*operands)
@@ -86,9 +88,9 @@ def test_moe_mlp_grad_matches_numeric():
 def test_moe_mlp_grad_is_zero_for_experts_without_tokens():
     operands = list(random_case())
     operands[1][:, [2, 5]] = -100.0
-    grads = jax.grad(
-        lambda *a: jnp.sum(moe_mlp(*operands[:2], *a, top_k=2)), argnums=(0, 1)
-    )(*operands[2:])
+    grads = jax.jit(jax.grad(lambda *a: jnp.sum(moe_mlp(*a, top_k=2)), argnums=(2, 3)))(
+        *operands
+    )
     for grad in grads:
         np.testing.assert_array_equal(np.asarray(grad)[[2, 5]], 0)
 
@@ -126,9 +128,8 @@ def test_moe_mlp_under_checkpoint_and_scan():
             x = x + moe_mlp(x, *operands[1:], top_k=2)
         return jnp.sum(x)
 
-    assert_close(
-        jax.grad(loss)(operands[0]), jax.grad(unrolled)(operands[0]), np.float32, H, F
-    )
+    grads = [jax.jit(jax.grad(f))(operands[0]) for f in (loss, unrolled)]
+    assert_close(*grads, np.float32, H, F)
 
 
 def random_routing(num_tokens=13, top_k=3, seed=5):
@@ -140,7 +141,7 @@ def random_routing(num_tokens=13, top_k=3, seed=5):
 def test_routed_mlp_basic():
     tokens, _, *experts = random_case()
     expert_idx, weights = random_routing()
-    out = routed_mlp(tokens, expert_idx, weights, *experts)
+    out = jax.jit(routed_mlp)(tokens, expert_idx, weights, *experts)
     truth = routed_mlp_truth(tokens, expert_idx, weights, *experts)
     assert_close(out, truth, np.float32, H, F, 3)
 
@@ -149,7 +150,7 @@ def test_routed_mlp_one_expert_in_every_choice():
     """P-005: all rows in one group, the same expert several times per token."""
     tokens, _, *experts = random_case()
     expert_idx, weights = np.full((13, 4), 6, np.int32), random_routing(top_k=4)[1]
-    out = routed_mlp(tokens, expert_idx, weights, *experts)
+    out = jax.jit(routed_mlp)(tokens, expert_idx, weights, *experts)
     truth = routed_mlp_truth(tokens, expert_idx, weights, *experts)
     assert_close(out, truth, np.float32, H, F, 4)
 
@@ -159,15 +160,15 @@ def test_routed_mlp_nan_of_a_dropped_token_reaches_nothing():
     expert_idx, weights = random_routing()
     expert_idx[4] = -1
 
-    def value_and_grads(values, choice_weights):
-        return jax.value_and_grad(
+    value_and_grads = jax.jit(
+        jax.value_and_grad(
             lambda *a: jnp.sum(routed_mlp(a[0], expert_idx, *a[1:]) ** 2),
             argnums=(0, 1, 2, 3),
-        )(values, choice_weights, *experts)
-
-    clean = value_and_grads(tokens, weights)
+        )
+    )
+    clean = value_and_grads(tokens, weights, *experts)
     tokens[4], weights[4] = np.nan, np.nan
-    dirty = value_and_grads(tokens, weights)
+    dirty = value_and_grads(tokens, weights, *experts)
     for left, right in zip(jax.tree.leaves(clean), jax.tree.leaves(dirty), strict=True):
         np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(dirty[1][0][4], 0)

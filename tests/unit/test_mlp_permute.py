@@ -11,6 +11,7 @@ from support.mlp_reference import assert_close
 from graphsafe_gg.mlp import permute, unpermute
 
 NUM_EXPERTS = 6
+jit_permute = jax.jit(permute, static_argnums=2)
 
 
 def random_case(num_tokens=17, top_k=3, hidden=5, seed=0, dropped=0.2):
@@ -37,9 +38,7 @@ def permute_truth(tokens, expert_idx):
 
 def test_permute_basic():
     tokens, expert_idx, _ = random_case()
-    rows, group_sizes, _ = jax.jit(permute, static_argnums=2)(
-        tokens, expert_idx, NUM_EXPERTS
-    )
+    rows, group_sizes, _ = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     true_rows, true_sizes = permute_truth(tokens, expert_idx)
     np.testing.assert_array_equal(rows, true_rows)
     np.testing.assert_array_equal(group_sizes, true_sizes)
@@ -49,20 +48,22 @@ def test_permute_basic():
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32])
 def test_permute_reads_any_integer_type(dtype):
     tokens, expert_idx, _ = random_case(dropped=0)
-    _, group_sizes, _ = permute(tokens, expert_idx.astype(dtype), NUM_EXPERTS)
+    _, group_sizes, _ = jit_permute(tokens, expert_idx.astype(dtype), NUM_EXPERTS)
     np.testing.assert_array_equal(group_sizes, permute_truth(tokens, expert_idx)[1])
 
 
 def test_permute_drops_ids_past_the_last_expert():
     tokens = np.ones((2, 3), np.float32)
-    rows, group_sizes, _ = permute(tokens, np.array([[6, 0], [-7, 99]]), NUM_EXPERTS)
+    rows, group_sizes, _ = jit_permute(
+        tokens, np.array([[6, 0], [-7, 99]]), NUM_EXPERTS
+    )
     np.testing.assert_array_equal(group_sizes, [1, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(rows[1:], np.zeros((3, 3)))
 
 
 def test_unpermute_basic():
     tokens, expert_idx, weights = random_case()
-    rows, _, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, _, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     combined = unpermute(rows * 2, permutation, weights)
     truth = 2 * tokens * np.sum(weights * (expert_idx >= 0), axis=1, keepdims=True)
     assert_close(combined, truth, np.float32, 3)
@@ -71,14 +72,14 @@ def test_unpermute_basic():
 def test_unpermute_sums_16_bit_rows_in_float32():
     # 256 + 1 + 1 rounds to 256 if each partial sum is rounded to bfloat16.
     tokens = np.array([[1.0]], jnp.bfloat16)
-    rows, _, permutation = permute(tokens, np.array([[0, 1, 2]]), NUM_EXPERTS)
+    rows, _, permutation = jit_permute(tokens, np.array([[0, 1, 2]]), NUM_EXPERTS)
     combined = unpermute(rows, permutation, np.array([[256.0, 1, 1]], np.float32))
     assert combined.dtype == jnp.bfloat16
     assert float(combined[0, 0]) == 258.0
 
 
 def test_permute_no_tokens():
-    rows, group_sizes, permutation = permute(
+    rows, group_sizes, permutation = jit_permute(
         np.zeros((0, 4), np.float32), np.zeros((0, 2), np.int32), NUM_EXPERTS
     )
     assert rows.shape == (0, 4)
@@ -88,7 +89,7 @@ def test_permute_no_tokens():
 
 def test_permute_all_dropped():
     tokens, expert_idx, weights = random_case(dropped=2)
-    rows, group_sizes, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, group_sizes, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     assert not np.any(group_sizes)
     np.testing.assert_array_equal(unpermute(rows, permutation, weights), 0 * tokens)
 
@@ -96,9 +97,9 @@ def test_permute_all_dropped():
 def test_permute_nan_of_a_dropped_token_reaches_nothing():
     tokens, expert_idx, weights = random_case()
     expert_idx[4] = -1
-    clean_rows, _, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    clean_rows, _, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     tokens[4], weights[4] = np.nan, np.nan
-    rows, _, _ = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, _, _ = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     np.testing.assert_array_equal(rows, clean_rows)
     dirty_rows = np.array(rows)
     dirty_rows[np.asarray(permutation.row_idx)[expert_idx < 0]] = np.nan
@@ -128,7 +129,7 @@ def test_permute_grad_sums_16_bit_rows_in_float32():
 
 def test_unpermute_grad_matches_numpy():
     tokens, expert_idx, weights = random_case()
-    rows, _, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, _, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     rows = np.asarray(rows) + 1
     cotangent = np.random.default_rng(4).normal(size=tokens.shape).astype(np.float32)
     _, pullback = jax.vjp(lambda r, w: unpermute(r, permutation, w), rows, weights)
@@ -149,7 +150,7 @@ def test_unpermute_grad_matches_numpy():
 def test_permute_grad_is_zero_for_dropped_choices_with_nan():
     tokens, expert_idx, weights = random_case()
     expert_idx[4] = -1
-    rows, _, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, _, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     dirty_rows = np.array(rows)
     dropped = np.asarray(permutation.row_idx)[expert_idx < 0]
     dirty_rows[dropped] = np.nan
@@ -174,7 +175,7 @@ def test_permute_moves_rows_by_unique_indices():
     tokens, expert_idx, weights = random_case()
 
     def loss(x, w):
-        rows, _, permutation = permute(x, expert_idx, NUM_EXPERTS)
+        rows, _, permutation = jit_permute(x, expert_idx, NUM_EXPERTS)
         return jnp.sum(unpermute(rows, permutation, w))
 
     text = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(tokens, weights).as_text()
@@ -186,24 +187,24 @@ def test_permute_under_vmap():
     tokens, expert_idx, weights = (np.stack([a, a[::-1]]) for a in random_case())
 
     def there_and_back(x, idx, w):
-        rows, _, permutation = permute(x, idx, NUM_EXPERTS)
+        rows, _, permutation = jit_permute(x, idx, NUM_EXPERTS)
         return unpermute(rows, permutation, w)
 
-    batched = jax.vmap(there_and_back)(tokens, expert_idx, weights)
+    batched = jax.jit(jax.vmap(there_and_back))(tokens, expert_idx, weights)
     for i in range(2):
-        one = there_and_back(tokens[i], expert_idx[i], weights[i])
+        one = jax.jit(there_and_back)(tokens[i], expert_idx[i], weights[i])
         np.testing.assert_array_equal(batched[i], one)
 
 
 def test_permute_under_strict_promotion_and_x64():
     tokens, expert_idx, weights = random_case()
-    expected = permute(tokens, expert_idx, NUM_EXPERTS)
+    expected = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     with (
         jax.numpy_dtype_promotion("strict"),
         jax.numpy_rank_promotion("raise"),
         jax.enable_x64(True),
     ):
-        found = permute(tokens, expert_idx, NUM_EXPERTS)
+        found = jit_permute(tokens, expert_idx, NUM_EXPERTS)
         unpermute(found[0], found[2], jnp.asarray(weights))
     for left, right in zip(
         jax.tree.leaves(expected), jax.tree.leaves(found), strict=True
@@ -229,7 +230,7 @@ def test_permute_errors(tokens, expert_idx, num_experts, error, text):
 
 def test_unpermute_errors():
     tokens, expert_idx, weights = random_case()
-    rows, _, permutation = permute(tokens, expert_idx, NUM_EXPERTS)
+    rows, _, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     with pytest.raises(ValueError, match=r"^unpermute: weights must have shape"):
         unpermute(rows, permutation, weights[:, :2])
     with pytest.raises(ValueError, match=r"^unpermute: rows must have shape"):
