@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""README.md and the pages beside it: the example runs, links lead somewhere."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("design/*.md"))
+
+
+def test_readme_example_prints_what_it_says(tmp_path):
+    (example,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M
+    )
+    (tmp_path / "example.py").write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "example.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    promised = re.findall(r"^print\(.*\)  # (.*)$", example, re.M)
+    assert promised
+    assert done.stdout.splitlines() == promised
+
+
+def anchors(text):
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_readme_and_design_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / name if name else ROOT / page
+        assert file.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text()), f"{page} links to {target}"
