@@ -2,7 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One configuration for every test: strict promotion, two CPU devices, dirty memory."""
 
+# ruff: noqa: E402
 import os
+
+# Before NumPy loads its BLAS: on a busy machine its threads cost more than they bring.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before a backend starts. Graphs of one node make each call on a GPU a captured one.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+_FLAGS = os.environ.get("XLA_FLAGS", "")
+if "xla_gpu_graph_min_graph_size" not in _FLAGS:
+    os.environ["XLA_FLAGS"] = f"{_FLAGS} --xla_gpu_graph_min_graph_size=1".strip()
 
 import jax
 import pytest
@@ -11,13 +20,6 @@ from support import gpu_results, platforms
 
 import graphsafe_gg as gg
 from graphsafe_gg.testing import dirty_memory
-
-# Read when a backend starts. Graphs of one node: each call on a GPU is a captured one
-# from its second execution on.
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-_FLAGS = os.environ.get("XLA_FLAGS", "")
-if "xla_gpu_graph_min_graph_size" not in _FLAGS:
-    os.environ["XLA_FLAGS"] = f"{_FLAGS} --xla_gpu_graph_min_graph_size=1".strip()
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
