@@ -48,6 +48,12 @@ DISABLED = _choice("GG_DISABLE") == "1"
 WAIT_DEADLINE_S = _seconds("GG_WAIT_DEADLINE_S")
 
 
+def child_environment(xla_flags: str, **variables: str) -> dict[str, str]:
+    """This environment for a child process, with `xla_flags` added to XLA_FLAGS."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {xla_flags}".strip()
+    return {**os.environ, **variables, "XLA_FLAGS": flags}
+
+
 def as_dict() -> dict[str, str | float | bool]:
     return {
         "GG_ON_BAD_SIZES": ON_BAD_SIZES,

@@ -5,6 +5,9 @@
 from graphsafe_gg.testing.compare import assert_bit_equal as assert_bit_equal
 from graphsafe_gg.testing.compare import assert_close as assert_close
 from graphsafe_gg.testing.compare import error_bound as error_bound
+from graphsafe_gg.testing.graph_report import GraphReport as GraphReport
+from graphsafe_gg.testing.graph_safety import assert_graph_safe as assert_graph_safe
+from graphsafe_gg.testing.graph_safety import inspect_graph as inspect_graph
 from graphsafe_gg.testing.memory import dirty_memory as dirty_memory
 from graphsafe_gg.testing.patterns import empty_group_masks as empty_group_masks
 from graphsafe_gg.testing.patterns import size_patterns as size_patterns
