@@ -10,6 +10,7 @@ import time
 import ml_dtypes
 import numpy as np
 from device_types import ReadConfig, RowCheck
+from numpy.lib.stride_tricks import as_strided
 
 DTYPES = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
@@ -101,22 +102,28 @@ class HostDevice:
         self.issue(lambda: np.bitwise_xor.reduce(source))
 
     def rel_err(self, a: int, b: int, out: int, dtype: str, check: RowCheck) -> float:
-        columns = np.arange(check.num_columns)
         error = magnitude = 0.0
+        place, weights = None, np.zeros((0, 0))
         for row in check.rows:
-            terms = np.arange(row["count"])
-            weights = row["b"] + terms[:, None] * check.b_row_stride
-            truth = self._at(a, row["a"] + terms * check.a_stride, dtype) @ self._at(
-                b, weights + columns * check.b_column_stride, dtype
-            )
-            found = self._at(out, row["out"] + columns, dtype)
+            count = int(row["count"])
+            if place != (row["b"], count):
+                place = (row["b"], count)
+                strides = (check.b_row_stride, check.b_column_stride)
+                shape = (count, check.num_columns)
+                weights = self._widened(b, row["b"], shape, strides, dtype)
+            left = self._widened(a, row["a"], (count,), (check.a_stride,), dtype)
+            truth = left @ weights
+            found = self._widened(out, row["out"], truth.shape, (1,), dtype)
             error += float(np.sum((found - truth) ** 2))
             magnitude += float(np.sum(truth**2))
         return float(np.sqrt(error / max(magnitude, 1e-300)))
 
-    def _at(self, address: int, indices: np.ndarray, dtype: str) -> np.ndarray:
-        count = int(indices.max(initial=-1)) + 1
-        return self.view(address, (count,), dtype)[indices].astype(np.float64)
+    def _widened(self, address: int, start, shape, strides, dtype: str) -> np.ndarray:
+        """Elements from `start` on, with strides in elements, as float64."""
+        item = DTYPES[dtype].itemsize
+        first = self.view(address + int(start) * item, (1,), dtype)
+        steps = tuple(stride * item for stride in strides)
+        return as_strided(first, shape, steps).astype(np.float64)
 
     def grouped_gemm_launcher(self, load):
         """What graphsafe_gg.raw does on a GPU, as a NumPy loop."""

@@ -30,10 +30,11 @@ class JitContestant:
         product: Product,
         workload: Workload,
         compiler_options: dict | None = None,
+        num_calls: int = 0,
     ):
         is_large = workload.out_bytes > _LARGE_RESULT_BYTES
         self.name = name
-        self.num_calls = 2 if is_large else NUM_CALLS
+        self.num_calls = num_calls or (2 if is_large else NUM_CALLS)
         self._device = device
         self._operands = _operands(device, workload)
         shape, dtype = workload.dims.out_shape, jnp.dtype(workload.dtype)

@@ -37,7 +37,14 @@ SUITES: dict[str, tuple[str, ...]] = {
     "decode": _TIMED,
     "middle": _TIMED,
     "prefill": _TIMED,
-    "cpu": ("benchmarks/bench_cpu.py", "benchmarks/shapes.py"),
+    "cpu": (
+        "benchmarks/bench_cpu.py",
+        "benchmarks/host_device.py",
+        "benchmarks/jit_step.py",
+        "benchmarks/shapes.py",
+        "benchmarks/timing.py",
+        "benchmarks/workload.py",
+    ),
     "decode-command": ("graphsafe_gg",),
     "gpu-tests": (
         "graphsafe_gg",
