@@ -167,7 +167,7 @@ def build_wheel(
         "cmake.define.GG_TESTING": "ON" if testing else "OFF",
         "build-dir": BUILD / "wheel" / "{wheel_tag}",
     }
-    pip_options += [f"-C{name}={value}" for name, value in settings.items()]
+    pip_options += [f"--config-settings={name}={value}" for name, value in settings.items()]
     run(
         *(python_of(env), "-m", "pip", "-q", "--disable-pip-version-check", "wheel"),
         *pip_options,

@@ -60,9 +60,9 @@ def test_build_from_sdist_offline(build_bin, tmp_path):
     assert not (sources / "tests").exists()
     run(
         *(build_bin / "python", "-m", "pip", "wheel", "--no-deps"),
-        *("--no-build-isolation", "-Ccmake.define.GG_CUDA=OFF"),
+        *("--no-build-isolation", "--config-settings=cmake.define.GG_CUDA=OFF"),
         # Unoptimised: it compiles in half the time, and the same files are read.
-        *("-Ccmake.build-type=Debug", "-w", tmp_path, sources),
+        *("--config-settings=cmake.build-type=Debug", "-w", tmp_path, sources),
         env=offline(build_bin),
     )
     (wheel,) = tmp_path.glob("*.whl")
