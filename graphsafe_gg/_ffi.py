@@ -25,7 +25,7 @@ def target_name(operation: str) -> str:
     return f"graphsafe_gg_{operation}_v1"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def name_call_site(site: int, name: str) -> None:
     _ext.name_call_site(site, name)
 

@@ -30,11 +30,11 @@ def stats() -> dict:
     replay adds none), ``eager_copies`` and ``captured_copies`` (early copies issued),
     ``copies`` (early copies that have run, replays and loop turns included, from stamps
     made on the device), ``host_waits`` and ``host_wait_us``, ``slots``,
-    ``pinned_bytes``, and ``sites``: call-site name to ``executions`` (one for each run of
-    the program, replays included), ``eager_calls``, ``captured_calls``, ``host_waits``,
-    ``host_wait_us``, ``host_wait_max_us`` and ``fallbacks`` (reason to count: calls that
-    made their own copy of the sizes). ``config`` holds the environment variables as read
-    at import, ``build`` how the extension was built.
+    ``pinned_bytes``, and ``sites``: call-site name to ``executions`` (one for each run
+    of the program, replays included), ``eager_calls``, ``captured_calls``,
+    ``host_waits``, ``host_wait_us``, ``host_wait_max_us`` and ``fallbacks`` (reason to
+    count: calls that made their own copy of the sizes). ``config`` holds the
+    environment variables as read at import, ``build`` how the extension was built.
     """
     return {
         "devices": _ffi.device_stats(),

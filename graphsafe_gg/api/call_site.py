@@ -10,7 +10,7 @@ _names: dict[int, str] = {}
 
 
 def call_site(name: str) -> int:
-    """The id of a named call site, as a signed 64-bit integer, entered in the name table."""
+    """The signed 64-bit id of a named call site, entered in the name table."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     site = int.from_bytes(digest, "little", signed=True)
     _names[site] = name

@@ -19,8 +19,8 @@ class GroupSizes:
     """Group sizes and the ticket of their copy, as `copy_group_sizes` returns them.
 
     Every operation takes it in place of the array, any number of times; only mode
-    "async" uses the ticket. It may cross a jit, a scan or a cond, but then the ticket is
-    not used there: the call makes its own copy, and `stats()` counts it.
+    "async" uses the ticket. It may cross a jit, a scan or a cond, but then the ticket
+    is not used there: the call makes its own copy, and `stats()` counts it.
     """
 
     sizes: jax.Array
@@ -34,8 +34,8 @@ def copy_group_sizes(group_sizes: ArrayLike, *, before: Any = None) -> Any:
       group_sizes: (g,), any integer dtype, on the device.
       before: an array or pytree that the later work uses. The copy is held in front of
         whatever uses the returned value, so that it runs right after group_sizes are
-        known. Without it the copy is right but late: XLA places it just before the GEMM,
-        and the host then waits for all the work in between.
+        known. Without it the copy is right but late: XLA places it just before the
+        GEMM, and the host then waits for all the work in between.
 
     Returns:
       GroupSizes, or, with `before`, the pair (before, GroupSizes).

@@ -26,16 +26,16 @@ def grouped_gemm(
 ) -> jax.Array:
     """Multiplies each group of rows of lhs by its own matrix in rhs.
 
-    ``out[r] = lhs[r] @ rhs[group of r]``; rows at or past ``sum(group_sizes)`` are exact
-    zeros, and nothing they hold in lhs reaches any result or gradient.
+    ``out[r] = lhs[r] @ rhs[group of r]``; rows at or past ``sum(group_sizes)`` are
+    exact zeros, and nothing they hold in lhs reaches any result or gradient.
 
     Args:
       lhs: (m, k), bfloat16, float16 or float32. The rows of group i follow those of
         group i - 1. Any m >= 0 and any alignment.
       rhs: (g, k, n), or (g, n, k) with ``transpose_rhs``; lhs's dtype.
       group_sizes: (g,), any integer dtype, on the device, or what copy_group_sizes made
-        of it. May change from one execution, and from one replay of a CUDA graph, to the
-        next.
+        of it. May change from one execution, and from one replay of a CUDA graph, to
+        the next.
       mode: "device" keeps the sizes on the GPU: one launch, no host wait, capturable.
         "async" waits on the host for the copy that copy_group_sizes started, then
         launches with known sizes; given a plain array it makes the copy itself, late.
@@ -43,8 +43,9 @@ def grouped_gemm(
         modes are the same call.
       transpose_rhs: rhs is stored as (g, n, k). Nothing is transposed in memory.
       preferred_element_type: dtype of the result; lhs's by default.
-      precision: as for ``jax.lax.ragged_dot``. Products are exact in the operands' dtype
-        and sums are float32 at every setting; presets that ask for anything else raise.
+      precision: as for ``jax.lax.ragged_dot``. Products are exact in the operands'
+        dtype and sums are float32 at every setting; presets that ask for anything else
+        raise.
       name: names the call site in errors; the JAX named scope does not enter it.
 
     Returns:
@@ -62,10 +63,11 @@ def grouped_gemm(
     cotangent wider than the operand is rounded to its dtype first. vmap: raises.
     Sharding: inside shard_map only.
 
-    Graph safety: "device" never reads group_sizes on the host, launches one kernel whose
-    shape follows from static facts, and is captured by XLA's command buffers. A negative
-    size counts as 0 and a group is cut to the rows that are left; the first such error
-    is recorded for ``check()``. "async" and "sync" split the graph at the call.
+    Graph safety: "device" never reads group_sizes on the host, launches one kernel
+    whose shape follows from static facts, and is captured by XLA's command buffers. A
+    negative size counts as 0 and a group is cut to the rows that are left; the first
+    such error is recorded for ``check()``. "async" and "sync" split the graph at the
+    call.
 
     Cost: no workspace; one launch for the result and one for each gradient.
 

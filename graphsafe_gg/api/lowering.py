@@ -87,7 +87,7 @@ def _is_copy_of(ticket, sizes) -> bool:
 
 
 def _copy_target() -> str:
-    """Without the command-buffer trait inside control flow: registrations.cc says why."""
+    """Inside control flow without the trait: registrations.cc says why."""
     parent = ir.InsertionPoint.current.block.owner
     while parent is not None:
         operation = parent.operation

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""What `precision` may ask for. Every kernel multiplies in the operands' type and adds in
-float32, which is at least as exact as any `lax.Precision` asks for."""
+"""What `precision` may ask for. Every kernel multiplies in the operands' type and adds
+in float32, which is at least as exact as any `lax.Precision` asks for."""
 
 import jax
 import numpy as np

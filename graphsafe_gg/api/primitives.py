@@ -29,7 +29,7 @@ group_sizes_copy_p = Primitive("graphsafe_gg_group_sizes_copy")
 
 
 def _result(shape, dtype, *operands):
-    """A result that, inside shard_map, varies over every axis an operand varies over."""
+    """A result; in shard_map it varies over every axis an operand varies over."""
     axes = frozenset().union(*(getattr(x, "vma", frozenset()) for x in operands))
     return jax.core.ShapedArray(shape, dtype, **({"vma": axes} if axes else {}))
 
@@ -119,7 +119,7 @@ def _copy_jvp(primals, tangents):
     return ticket, ad.Zero.from_primal_value(ticket)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _jitted(primitive, params):
     return jax.jit(functools.partial(primitive.bind, **dict(params)))
 
