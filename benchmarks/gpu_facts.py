@@ -3,6 +3,7 @@
 """What the driver says about GPU 0: its name, and its clock and power while a benchmark
 runs. Reads only. Through NVML where its Python package is there, else nvidia-smi."""
 
+import re
 import shutil
 import statistics
 import subprocess
@@ -14,15 +15,25 @@ _INTERVAL_S = 0.05
 
 
 def query() -> dict[str, str | None]:
-    """Name and driver of GPU 0, or Nones where nvidia-smi does not answer."""
-    name, _, driver = _nvidia_smi("name,driver_version").partition(", ")
-    return {"gpu": name or None, "driver": driver or None}
+    """Name, driver and CUDA version of GPU 0; Nones where nvidia-smi says nothing."""
+    name, _, driver = _query("name,driver_version").partition(", ")
+    cuda = re.search(r"CUDA(?: UMD)? Version\s*:\s*([\d.]+)", _nvidia_smi())
+    return {
+        "gpu": name or None,
+        "driver": driver or None,
+        "cuda": cuda.group(1) if cuda else None,
+    }
 
 
-def _nvidia_smi(fields: str) -> str:
+def _query(fields: str) -> str:
+    return _nvidia_smi(
+        "--id=0", f"--query-gpu={fields}", "--format=csv,noheader,nounits"
+    )
+
+
+def _nvidia_smi(*options: str) -> str:
     if shutil.which("nvidia-smi") is None:
         return ""
-    options = ("--id=0", f"--query-gpu={fields}", "--format=csv,noheader,nounits")
     done = subprocess.run(
         ["nvidia-smi", *options], capture_output=True, text=True, timeout=30
     )
@@ -45,7 +56,7 @@ def _reader() -> Callable[[], tuple[float, float] | None]:
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     except Exception:
-        return lambda: parse_sample(_nvidia_smi("clocks.sm,power.draw"))
+        return lambda: parse_sample(_query("clocks.sm,power.draw"))
 
     def read() -> tuple[float, float]:
         clock = pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)

@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "benchmarks/results"
 
+# Stands for what every suite has in common: the sources of the extension and kernels.
+NATIVE = "native"
 _NATIVE = ("csrc", "CMakeLists.txt", "cmake")
 _TIMED = tuple(
     f"benchmarks/{name}"
@@ -61,12 +63,13 @@ _IGNORED_SUFFIXES = {".pyc", ".pyo", ".so", ".o", ".fatbin", ".cubin", ".d"}
 
 def source_files(suite: str, root: Path = ROOT) -> list[Path]:
     """The files of a suite that exist, sorted by their path in the tree."""
-    if suite not in SUITES:
+    named = {**SUITES, NATIVE: ()}
+    if suite not in named:
         raise ValueError(
-            f"sources: suite must be one of {', '.join(SUITES)}; got {suite!r}."
+            f"sources: suite must be one of {', '.join(named)}; got {suite!r}."
         )
     found: set[Path] = set()
-    for name in (*_NATIVE, *SUITES[suite]):
+    for name in (*_NATIVE, *named[suite]):
         found.update(_files_below(root / name, root))
     return sorted(found, key=lambda path: path.relative_to(root).as_posix())
 
@@ -111,7 +114,7 @@ def _is_ignored(path: Path) -> bool:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="?", choices=sorted(SUITES))
+    parser.add_argument("suite", nargs="?", choices=sorted({*SUITES, NATIVE}))
     parser.add_argument(
         "--check", action="store_true", help="name the results of other sources"
     )
