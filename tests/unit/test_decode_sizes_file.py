@@ -163,6 +163,15 @@ def test_expert_choices_have_exactly_the_sizes(sizes):
     assert np.all(kept[:, 0] != kept[:, 1])
 
 
+def test_expert_choices_mix_the_tokens():
+    sizes = np.array([10, 10, 0, 0])
+    first, second = (
+        expert_choices(sizes, 2, 20, np.random.default_rng(seed)) for seed in (0, 1)
+    )
+    assert not np.array_equal(first, second)
+    assert np.any(first[10:] >= 0)
+
+
 def test_expert_choices_of_an_expert_larger_than_the_tokens():
     choices = expert_choices(np.array([6, 0]), 2, 3, np.random.default_rng(0))
     np.testing.assert_array_equal(choices, np.zeros((3, 2)))

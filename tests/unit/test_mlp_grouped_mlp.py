@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.mlp_reference import (
+    activate,
     assert_close,
     grouped_mlp_truth,
     mlp_of_one_expert,
@@ -14,6 +15,7 @@ from support.mlp_reference import (
 
 from graphsafe_gg import copy_group_sizes
 from graphsafe_gg.mlp import grouped_mlp
+from graphsafe_gg.mlp.activation import gated_activation
 
 H, F = 24, 10
 jit_grouped_mlp = jax.jit(grouped_mlp, static_argnames=("activation", "mode"))
@@ -49,6 +51,18 @@ def test_grouped_mlp_activations(activation):
     out = jit_grouped_mlp(*operands, activation=activation)
     truth = grouped_mlp_truth(*operands, activation=activation)
     assert_close(out, truth, np.float32, H, F)
+
+
+@pytest.mark.parametrize("activation", ["silu", "relu"])
+def test_gated_activation_rounds_once(activation):
+    rng = np.random.default_rng(0)
+    gate_up = (3 * rng.normal(size=(64, 2 * F))).astype(jnp.bfloat16)
+    wide = gate_up.astype(np.float64)
+    truth = activate(wide[:, :F], activation) * wide[:, F:]
+    out = np.asarray(gated_activation(jnp.asarray(gate_up), activation), np.float64)
+    # Half a unit in the last of 8 bits, and a little for the float32 in between.
+    unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(truth), 1e-30))) - 7)
+    assert np.all(np.abs(out - truth) <= 0.51 * unit)
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ def test_permute_reads_any_integer_type(dtype):
 
 
 def test_permute_drops_ids_past_the_last_expert():
-    tokens = np.ones((2, 3), np.float32)
-    rows, group_sizes, _ = jit_permute(
-        tokens, np.array([[6, 0], [-7, 99]]), NUM_EXPERTS
-    )
+    tokens, expert_idx = np.ones((2, 3), np.float32), np.array([[6, 0], [-7, 99]])
+    rows, group_sizes, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
     np.testing.assert_array_equal(group_sizes, [1, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(rows[1:], np.zeros((3, 3)))
+    combined = unpermute(rows + 1, permutation, np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(combined, [[2, 2, 2], [0, 0, 0]])
 
 
 def test_unpermute_basic():
