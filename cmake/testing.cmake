@@ -3,15 +3,23 @@
 # The test-only extension _testing: the core library on a simulated driver. Never in a release.
 
 set(GG_TESTING_SOURCES
+  csrc/testing/bind_conformance.cc
   csrc/testing/bind_executor.cc
   csrc/testing/bind_runtime.cc
   csrc/testing/bind_simulation.cc
   csrc/testing/command_buffer.cc
+  csrc/testing/conformance.cc
+  csrc/testing/conformance_capture.cc
+  csrc/testing/conformance_forks.cc
+  csrc/testing/conformance_graphs.cc
+  csrc/testing/conformance_streams.cc
   csrc/testing/emulations.cc
   csrc/testing/executor.cc
+  csrc/testing/executor_calls.cc
   csrc/testing/ffi_calls.cc
   csrc/testing/machine.cc
   csrc/testing/program.cc
+  csrc/testing/real_driver.cc
   csrc/testing/reset_device_states.cc
   csrc/testing/reset_kernel_libraries.cc
   csrc/testing/sim_call.cc

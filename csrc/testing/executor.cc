@@ -2,76 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/executor.h"
 
-#include <utility>
-
 namespace graphsafe_gg::testing {
 namespace {
 
-const CudaApi& cu() { return sim::SimDriver::cuda_table(); }
+constexpr size_t kAlignment = 256;
+
 const GraphApi& graphs() { return sim::SimDriver::graph_table(); }
-
-sim::Stage stage_of(XLA_FFI_ExecutionStage stage, bool is_captured) {
-  switch (stage) {
-    case XLA_FFI_ExecutionStage_INSTANTIATE:
-      return sim::Stage::kInstantiate;
-    case XLA_FFI_ExecutionStage_PREPARE:
-      return sim::Stage::kPrepare;
-    case XLA_FFI_ExecutionStage_INITIALIZE:
-      return sim::Stage::kInitialize;
-    case XLA_FFI_ExecutionStage_EXECUTE:
-      break;
-  }
-  return is_captured ? sim::Stage::kExecuteCapture : sim::Stage::kExecuteEager;
-}
-
-// Sets the thread's contexts for a handler, which must leave them, and the capture mode, as it
-// found them.
-class HandlerThread {
- public:
-  HandlerThread(sim::SimDriver& driver, const std::string& name, const std::vector<int>& contexts)
-      : driver_(driver), name_(name), contexts_(contexts) {
-    std::lock_guard<std::mutex> lock(driver_.mutex);
-    outer_contexts_ = std::exchange(driver_.context_stack(), contexts_);
-    outer_mode_ = driver_.capture_mode();
-  }
-  ~HandlerThread() {
-    std::lock_guard<std::mutex> lock(driver_.mutex);
-    if (driver_.context_stack() != contexts_ || driver_.capture_mode() != outer_mode_) {
-      driver_.violate(name_ + " left another context or capture mode behind");
-    }
-    driver_.context_stack() = outer_contexts_;
-    driver_.capture_mode() = outer_mode_;
-  }
-  HandlerThread(const HandlerThread&) = delete;
-  HandlerThread& operator=(const HandlerThread&) = delete;
-
- private:
-  sim::SimDriver& driver_;
-  const std::string& name_;
-  const std::vector<int> contexts_;
-  std::vector<int> outer_contexts_;
-  int outer_mode_ = 0;
-};
 
 }  // namespace
 
-// One execution on one device.
-struct Executable::Run {
-  Device& device;
-  int64_t run_id;
-  Blocks blocks;
-  int64_t iteration = 0;
-
-  DevicePtr address(const Program& program, size_t buffer) const {
-    const LogicalBuffer& logical = program.buffers.at(buffer);
-    if (logical.storage != Storage::kSlice) return blocks.at(buffer)->address();
-    return address(program, logical.base) +
-           static_cast<DevicePtr>(iteration) * logical.size_bytes();
-  }
-};
+// A slice's place follows the loop's iteration.
+DevicePtr Executable::address(const Run& run, size_t buffer) const {
+  const LogicalBuffer& logical = program_.buffers.at(buffer);
+  if (logical.storage == Storage::kTemp) return run.temps->address() + temp_offsets_.at(buffer);
+  if (logical.storage != Storage::kSlice) return run.blocks.at(buffer)->address();
+  return address(run, logical.base) + static_cast<DevicePtr>(run.iteration) * logical.size_bytes();
+}
 
 Executable::Executable(Machine& machine, Program program, const ExecutableOptions& options)
     : machine_(machine), program_(std::move(program)), options_(options) {
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    if (program_.buffers[i].storage != Storage::kTemp) continue;
+    temp_offsets_[i] = temp_bytes_;
+    temp_bytes_ += (program_.buffers[i].size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
   instantiate(program_.thunks);
   items_ = convert(program_.thunks);
   if (!command_buffers_.empty()) machine_.evict_all();
@@ -146,7 +100,7 @@ std::vector<std::vector<std::vector<int>>> Executable::node_types(int ordinal) {
 }
 
 Blocks Executable::run(int ordinal, const Blocks& params) {
-  Run run{machine_.device(ordinal), machine_.next_run_id(), {}};
+  Run run{machine_.device(ordinal), machine_.next_run_id(), {}, nullptr};
   counters_.runs.fetch_add(1);
   Blocks results = allocate(run, params);
   prepare(run, items_);
@@ -158,9 +112,13 @@ Blocks Executable::run(int ordinal, const Blocks& params) {
 Blocks Executable::allocate(Run& run, const Blocks& params) {
   Blocks results;
   const ContextScope scope(run.device.context());
+  if (temp_bytes_ > 0) {
+    run.temps = run.device.allocate(temp_bytes_);
+    poison(run, *run.temps);
+  }
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const LogicalBuffer& buffer = program_.buffers[i];
-    if (buffer.storage == Storage::kSlice) continue;
+    if (buffer.storage == Storage::kSlice || buffer.storage == Storage::kTemp) continue;
     if (buffer.storage == Storage::kParam) {
       run.blocks[i] = params.at(i);
       continue;
@@ -169,15 +127,17 @@ Blocks Executable::allocate(Run& run, const Blocks& params) {
       results[i] = run.blocks[i] = params.at(buffer.base - 1);
       continue;
     }
-    run.blocks[i] = run.device.allocate(buffer.size_bytes());
-    if (buffer.storage == Storage::kResult) results[i] = run.blocks[i];
-    if (options_.poisons_results && buffer.size_bytes() > 0) {
-      check_xla(graphs().memset_d8_async(run.blocks[i]->address(), 0xff, buffer.size_bytes(),
-                                         run.device.stream()),
-                "cuMemsetD8Async");
-    }
+    results[i] = run.blocks[i] = run.device.allocate(buffer.size_bytes());
+    poison(run, *results[i]);
   }
   return results;
+}
+
+void Executable::poison(const Run& run, const Block& block) {
+  if (!options_.poisons_results || block.size_bytes() == 0) return;
+  check_xla(
+      graphs().memset_d8_async(block.address(), 0xff, block.size_bytes(), run.device.stream()),
+      "cuMemsetD8Async");
 }
 
 void Executable::prepare(Run& run, const std::vector<Item>& items) {
@@ -239,66 +199,16 @@ CommandRunner Executable::runner(Run& run) {
   return {[this, &run](const Thunk& thunk) {
             Addresses addresses;
             for (const size_t operand : thunk.operands) {
-              addresses.push_back(run.address(program_, operand));
+              addresses.push_back(address(run, operand));
             }
             for (const size_t result : thunk.results) {
-              addresses.push_back(run.address(program_, result));
+              addresses.push_back(address(run, result));
             }
             return addresses;
           },
           [this, &run](const Thunk& thunk, CUstream stream, bool is_captured) {
             execute_thunk(run, thunk, stream, is_captured);
           }};
-}
-
-void Executable::execute_thunk(Run& run, const Thunk& thunk, CUstream stream, bool is_captured) {
-  if (thunk.kind == Thunk::Kind::kCall) {
-    const Context context{true, stream, run.device.ordinal(), run.run_id};
-    (is_captured ? counters_.captured_calls : counters_.eager_calls).fetch_add(1);
-    call(run, thunk, target(thunk).execute, XLA_FFI_ExecutionStage_EXECUTE, context);
-    return;
-  }
-  const ContextScope scope(run.device.context());
-  if (thunk.kind == Thunk::Kind::kCopy) {
-    check_xla(
-        graphs().memcpy_dtod_async(run.address(program_, thunk.results.at(0)),
-                                   run.address(program_, thunk.operands.at(0)),
-                                   program_.buffers.at(thunk.results.at(0)).size_bytes(), stream),
-        "cuMemcpyDtoDAsync");
-    return;
-  }
-  std::vector<uint64_t> values;
-  for (const size_t operand : thunk.operands) values.push_back(run.address(program_, operand));
-  for (const int64_t scalar : thunk.scalars) values.push_back(static_cast<uint64_t>(scalar));
-  std::vector<void*> pointers;
-  for (uint64_t& value : values) pointers.push_back(&value);
-  check_xla(cu().launch_kernel(run.device.test_kernel(thunk.name), 1, 1, 1, 32, 1, 1, 0, stream,
-                               pointers.data(), nullptr),
-            "cuLaunchKernel");
-}
-
-void Executable::call(Run& run, const Thunk& thunk, XLA_FFI_Handler* handler,
-                      XLA_FFI_ExecutionStage stage, const Context& context) {
-  const auto to_args = [&](const std::vector<size_t>& buffers) {
-    std::vector<BufferArg> args;
-    for (const size_t buffer : buffers) {
-      const LogicalBuffer& logical = program_.buffers.at(buffer);
-      args.push_back(
-          {logical.dtype, logical.dims, reinterpret_cast<void*>(run.address(program_, buffer))});
-    }
-    return args;
-  };
-  const bool is_captured = context.has_stream && context.stream != run.device.stream();
-  const sim::StageScope scope(stage_of(stage, is_captured));
-  const HandlerThread thread(machine_.driver(), thunk.name, current_contexts(run.device));
-  call_handler(handler, stage, context, to_args(thunk.operands), to_args(thunk.results),
-               thunk.attributes);
-}
-
-std::vector<int> Executable::current_contexts(const Device& device) const {
-  if (options_.context == CurrentContext::kNone) return {};
-  if (options_.context == CurrentContext::kOwn) return {device.ordinal()};
-  return {device.ordinal() == 0 ? 1 : 0};
 }
 
 }  // namespace graphsafe_gg::testing

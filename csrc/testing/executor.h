@@ -59,7 +59,14 @@ class Executable {
     std::optional<size_t> command_buffer;
     std::vector<Item> body;  // of a loop
   };
-  struct Run;
+  // One execution on one device.
+  struct Run {
+    Device& device;
+    int64_t run_id;
+    Blocks blocks;
+    std::shared_ptr<Block> temps;
+    int64_t iteration = 0;
+  };
   struct PerDevice {
     std::vector<std::unique_ptr<CommandBuffer>> command_buffers;
   };
@@ -69,6 +76,8 @@ class Executable {
   void instantiate(const std::vector<Thunk>& thunks);
   PerDevice& on(int ordinal);
   Blocks allocate(Run& run, const Blocks& params);
+  void poison(const Run& run, const Block& block);
+  DevicePtr address(const Run& run, size_t buffer) const;
   void prepare(Run& run, const std::vector<Item>& items);
   void initialize(Run& run, const std::vector<Item>& items);
   void execute(Run& run, const std::vector<Item>& items);
@@ -85,6 +94,8 @@ class Executable {
   std::map<std::string, Target> targets_;
   std::vector<std::vector<const Thunk*>> command_buffers_;
   std::vector<Item> items_;
+  std::map<size_t, size_t> temp_offsets_;  // by logical buffer; temps are one allocation
+  size_t temp_bytes_ = 0;
   ExecutableCounters counters_;
   std::mutex mutex_;
   std::map<int, PerDevice> devices_;  // guarded by mutex_; entries stay

@@ -8,4 +8,5 @@ NB_MODULE(_testing, m) {
   graphsafe_gg::testing::bind_simulation(m);
   graphsafe_gg::testing::bind_executor(m);
   graphsafe_gg::testing::bind_runtime(m);
+  graphsafe_gg::testing::bind_conformance(m);
 }
