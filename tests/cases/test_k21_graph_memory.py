@@ -81,7 +81,7 @@ def test_p064_resident_memory_is_flat(device):
 
     @jax.jit
     def plain(lhs, rhs, sizes):
-        return lhs @ rhs[0] + sizes[0]
+        return lhs @ rhs[0] + sizes[0].astype(lhs.dtype)
 
     def growth(function, num_calls):
         for i in range(1000):
