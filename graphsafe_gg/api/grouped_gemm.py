@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from graphsafe_gg import _config, _runtime
-from graphsafe_gg.api import primitives, validation
+from graphsafe_gg.api import manual_axes, primitives, validation
 from graphsafe_gg.api.call_site import call_site
 from graphsafe_gg.api.group_sizes import GroupSizes
 from graphsafe_gg.api.precision import check_precision
@@ -93,6 +93,7 @@ def grouped_gemm(
     site = call_site(name or op)
     _runtime.raise_recorded_errors(site % 2**64)
     mode = _choose_mode(mode)
+    lhs, rhs, sizes = manual_axes.align(lhs, rhs, sizes)
     return primitives.grouped_gemm_p.bind(
         lhs,
         rhs,

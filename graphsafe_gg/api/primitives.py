@@ -21,33 +21,27 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphsafe_gg.api import lowering
+from graphsafe_gg.api import lowering, manual_axes
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
 drhs_p = Primitive("graphsafe_gg_drhs")
 group_sizes_copy_p = Primitive("graphsafe_gg_group_sizes_copy")
 
 
-def _result(shape, dtype, *operands):
-    """A result; in shard_map it varies over every axis an operand varies over."""
-    axes = frozenset().union(*(getattr(x, "vma", frozenset()) for x in operands))
-    return jax.core.ShapedArray(shape, dtype, **({"vma": axes} if axes else {}))
-
-
 def _grouped_gemm_abstract(
     lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
 ):
     n = rhs.shape[1] if transpose_rhs else rhs.shape[2]
-    return _result((lhs.shape[0], n), out_dtype, lhs, rhs, sizes)
+    return manual_axes.like(lhs, (lhs.shape[0], n), out_dtype)
 
 
 def _drhs_abstract(lhs, dout, sizes, *ticket, out_dtype, mode, site):
     shape = (sizes.shape[0], lhs.shape[1], dout.shape[1])
-    return _result(shape, out_dtype, lhs, dout, sizes)
+    return manual_axes.like(lhs, shape, out_dtype)
 
 
 def _copy_abstract(sizes):
-    return _result((lowering.ticket_words(sizes),), np.dtype(np.uint32), sizes)
+    return manual_axes.like(sizes, (lowering.ticket_words(sizes),), np.dtype(np.uint32))
 
 
 def _grouped_gemm_transpose(
