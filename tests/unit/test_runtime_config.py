@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Environment variables, each read in a process of its own."""
+
+import pytest
+from support.child_process import output_of, run_python
+
+CALL = """
+import numpy as np
+import jax
+import graphsafe_gg as gg
+operands = (
+    np.ones((4, 3), np.float32), np.ones((2, 3, 5), np.float32), np.array([1, 2])
+)
+"""
+CPU = {"JAX_PLATFORMS": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("GG_ON_BAD_SIZES", "ignore", "be one of 'log', 'raise', 'check'"),
+        ("GG_MODE", "fast", "be one of '', 'sync', 'device'"),
+        ("GG_DISABLE", "yes", "be one of '', '0', '1'"),
+        ("GG_WAIT_DEADLINE_S", "soon", "be a number of seconds >= 0"),
+        ("GG_WAIT_DEADLINE_S", "-1", "be a number of seconds >= 0"),
+    ],
+)
+def test_runtime_config_bad_value(name, value, rule):
+    """Importing fails with the name, what it may be, and what it was."""
+    done = run_python("import graphsafe_gg", env={**CPU, name: value})
+    assert done.returncode != 0
+    last_line = done.stderr.strip().splitlines()[-1]
+    assert last_line == (
+        f"ValueError: graphsafe_gg: {name} must {rule}; got {value!r}. "
+        "Correct or unset it."
+    )
+
+
+def test_runtime_config_forced_mode():
+    """GG_MODE overrules the argument of every call, and stats() says so."""
+    code = (
+        CALL
+        + """
+text = jax.jit(lambda *a: gg.grouped_gemm(*a, mode="device")).lower(*operands).as_text()
+print(text.count("graphsafe_gg_grouped_gemm_sync_v1"), gg.stats()["config"]["GG_MODE"])
+"""
+    )
+    assert output_of(code, env={**CPU, "GG_MODE": "sync"}).split() == ["1", "sync"]
+
+
+def test_runtime_config_disabled():
+    """GG_DISABLE=1 leaves no call of ours in the program, and the same values."""
+    code = (
+        CALL
+        + """
+function = jax.jit(gg.grouped_gemm)
+text = function.lower(*operands).as_text()
+print("graphsafe_gg" in text, function(*operands)[:, 0].tolist())
+"""
+    )
+    printed = output_of(code, env={**CPU, "GG_DISABLE": "1"})
+    assert printed.strip() == "False [3.0, 3.0, 3.0, 0.0]"
