@@ -184,7 +184,7 @@ class Bench:
         finally:
             for contestant in contestants:
                 contestant.release()
-        self._note_missing(load, {**missing, **wrong})
+        self._note_missing(load, {**baselines.name_dense(missing), **wrong})
         times = {name: t.ms for name, t in timings.items() if name not in wrong}
         times.pop("ours")
         setting = f"{num_calls} calls a graph"
@@ -400,21 +400,20 @@ def _shrunk(case: shapes.Case) -> shapes.Case:
 
 
 def row_line(row: dict, read_tb_s: float) -> str:
-    """One line of the table: the figure, the limit, the best baseline, best peer."""
-    others = {n: ms for n, ms in row["baselines_ms"].items() if n != "stream_read"}
-    best = min(others, key=others.get, default=None)
+    """One line of the table: the figure, the limit, best baseline, best peer."""
+    what = (row["sizes"][:9], row["product"], row["layout"], row["dtype"][:4])
     text = (
-        f"{row['case']:<28} {row['sizes']:<10} {row['product']:<4} {row['layout']} "
-        f"{row['dtype'][:4]} {row['timing']:<8} {row['mode']:<6} {row['ms']:9.4f} ms "
-        f"±{row['spread_ms'] / row['ms'] * 50:3.0f}% {row['tb_s']:6.3f} TB/s "
-        f"{row['tb_s'] / read_tb_s:5.3f} of read {row['tflops']:6.1f} TF "
-        f"err {row['rel_err']:.1e}"
+        f"{row['case']:<24} {' '.join(what):<24} {row['timing']:<8} {row['mode']:<6} "
+        f"{row['ms']:8.4f} ms {row['tb_s'] / read_tb_s:5.3f} of read "
+        f"{row['tflops']:5.0f} TF, err {row['rel_err']:.0e}"
     )
-    if best is not None:
-        text += f" | {best} {others[best] / row['ms']:.2f}x"
+    others = {n: ms for n, ms in row["baselines_ms"].items() if n != "stream_read"}
+    if others:
+        best = min(others, key=others.get)
+        text += f"; {best} {others[best]:.4f}"
     peer = shapes.peer_row(row["case"])
     if peer and (row["product"], row["sizes"]) == ("fwd", "dirichlet"):
-        text += f" | peer {peer['best_peer_vs_read']:.3f} of read"
+        text += f"; peer {peer['best_peer_ms']:.4f} {peer['best_peer_vs_read']:.3f}"
     return text
 
 
@@ -422,14 +421,14 @@ def print_table(bench: Bench) -> None:
     print(f"\nsuite {bench.options.suite}: {len(bench.rows)} rows", end="")
     if bench.limit is None:
         print(", no streaming read")
-        return
-    print(f", streaming read {bench.limit.tb_s:.3f} TB/s")
-    for row in bench.rows:
-        print(row_line(row, bench.limit.tb_s))
+    else:
+        print(f", streaming read {bench.limit.tb_s:.3f} TB/s")
+        for row in bench.rows:
+            print(row_line(row, bench.limit.tb_s))
     for name, reason in {**baselines.NOT_RUN, **bench.missing}.items():
         print(f"missing: {name}: {reason}")
-    for failure in bench.failures:
-        print(f"failed: {failure}")
+    for line in results.folded(bench.failures):
+        print(f"failed: {line}")
 
 
 def _list_of(allowed: tuple[str, ...]):

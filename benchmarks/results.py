@@ -118,6 +118,19 @@ def write(doc: dict, directory: Path = DIRECTORY) -> Path:
     return path
 
 
+def folded(failures: list[str]) -> list[str]:
+    """Failures of the same reason as one line: a broken kernel fails every row."""
+    counts: dict[str, tuple[str, int]] = {}
+    for text in failures:
+        label, _, reason = text.partition(": ")
+        first, count = counts.get(reason or label, (text, 0))
+        counts[reason or label] = (first, count + 1)
+    return [
+        first if count == 1 else f"{first} (and {count - 1} more)"
+        for first, count in counts.values()
+    ]
+
+
 def earlier(directory: Path, suite: str, machine: str) -> dict | None:
     """The document that is there for the suite and machine, if any."""
     path = Path(directory) / file_name(suite, machine)

@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import bench_grouped_gemm
 import gpu_facts
 import results
 import sources
@@ -220,8 +221,10 @@ def summary(out: Path) -> list[str]:
         elif document["suite"] == "decode-command":
             lines += [f"  {_short(row)}" for row in rows]
         else:
-            lines += [_bench_line(row, document["read_tb_s"]) for row in rows]
-        lines += [f"  failed: {text}" for text in document.get("failures", [])]
+            read = document["read_tb_s"]
+            lines += [f"  {bench_grouped_gemm.row_line(row, read)}" for row in rows]
+        failures = results.folded(document.get("failures", []))
+        lines += [f"  failed: {text}" for text in failures]
         missing = document.get("missing", {})
         lines += [f"  missing: {name}: {text[:90]}" for name, text in missing.items()]
     return lines
@@ -248,17 +251,6 @@ def _short(row: dict) -> str:
     )
     parts = (f"{name} {row.get(name)}" for name in (*kept, "ok"))
     return ", ".join(parts)
-
-
-def _bench_line(row: dict, read_tb_s: float) -> str:
-    others = {n: ms for n, ms in row["baselines_ms"].items() if n != "stream_read"}
-    best = min(others, key=others.get, default=None)
-    text = (
-        f"  {row['case']} {row['sizes'][:9]} {row['product']} {row['layout']} "
-        f"{row['timing']} {row['mode']}: {row['ms']:.4f} ms, "
-        f"{row['tb_s'] / read_tb_s:.3f} of read, {row['tflops']:.0f} TFLOP/s"
-    )
-    return text if best is None else f"{text}; {best} {others[best]:.4f}"
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
