@@ -43,6 +43,7 @@ namespace graphsafe_gg {
   X(user_object_create, "cuUserObjectCreate",                                                   \
     (CUuserObject * object, void* pointer, void (*destroy)(void*), unsigned initial_refcount,   \
      unsigned flags))                                                                           \
+  X(user_object_release, "cuUserObjectRelease", (CUuserObject object, unsigned count))          \
   X(graph_retain_user_object, "cuGraphRetainUserObject",                                        \
     (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                       \
   X(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))      \

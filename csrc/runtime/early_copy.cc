@@ -22,12 +22,15 @@ void release_graph(void* slot) {
 // The graph under capture, and every clone of it, holds the slot until it is destroyed.
 void retain_for_graph(const CudaApi& api, Slot& slot, CUgraph graph, int ordinal) {
   CUuserObject object = nullptr;
-  check(api.user_object_create(&object, &slot, &release_graph, 1,
-                               cuda::kUserObjectNoDestructorSync),
-        "cuUserObjectCreate", ordinal);
+  check(
+      api.user_object_create(&object, &slot, &release_graph, 1, cuda::kUserObjectNoDestructorSync),
+      "cuUserObjectCreate", ordinal);
   slot.num_graphs.fetch_add(1, std::memory_order_acquire);
-  check(api.graph_retain_user_object(graph, object, 1, cuda::kGraphUserObjectMove),
-        "cuGraphRetainUserObject", ordinal);
+  const cuda::Result retained =
+      api.graph_retain_user_object(graph, object, 1, cuda::kGraphUserObjectMove);
+  if (retained == cuda::kSuccess) return;
+  check_noexcept(api.user_object_release(object, 1), "cuUserObjectRelease", ordinal);
+  check(retained, "cuGraphRetainUserObject", ordinal);
 }
 
 // False if the slot does not hold one whole ticket of these sizes.
@@ -119,15 +122,17 @@ std::vector<int64_t> copy_and_wait(DeviceState& device, const GroupSizesView& si
   const CudaApi& api = cuda_api();
   const ContextGuard guard(api, device.context(), device.ordinal());
   auto slot = device.size_copies().acquire(bytes);
+  const cuda::Result copied = api.memcpy_dtoh_async(
+      slot->buffer.host(), reinterpret_cast<cuda::DevicePtr>(sizes.data), bytes, stream);
+  if (copied != cuda::kSuccess) {
+    device.size_copies().release(std::move(slot));
+    check(copied, "cuMemcpyDtoHAsync", device.ordinal());
+  }
   try {
-    check(api.memcpy_dtoh_async(slot->buffer.host(),
-                                reinterpret_cast<cuda::DevicePtr>(sizes.data), bytes, stream),
-          "cuMemcpyDtoHAsync", device.ordinal());
     slot->event.record(stream);
     wait_for_event(slot->event, site);
   } catch (...) {
-    // The copy may still be pending: its target is leaked rather than reused.
-    static_cast<void>(slot.release());
+    device.size_copies().retire(std::move(slot), stream);
     throw;
   }
   auto values = read_group_sizes(slot->buffer.host(), sizes.type, sizes.count);

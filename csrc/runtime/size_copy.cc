@@ -3,6 +3,10 @@
 #include "runtime/size_copy.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "runtime/context_guard.h"
 
 namespace graphsafe_gg {
 namespace {
@@ -38,6 +42,7 @@ void SizeCopyPool::reserve(size_t size_bytes) {
 std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::acquire(size_t size_bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    reclaim();
     const auto fits = std::find_if(free_.rbegin(), free_.rend(), [&](const auto& slot) {
       return slot->buffer.size_bytes() >= size_bytes;
     });
@@ -54,6 +59,22 @@ std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::acquire(size_t size_bytes) {
 void SizeCopyPool::release(std::unique_ptr<Slot> slot) {
   std::lock_guard<std::mutex> lock(mutex_);
   free_.push_back(std::move(slot));
+}
+
+void SizeCopyPool::retire(std::unique_ptr<Slot> slot, CUstream stream) {
+  const bool is_recorded = cuda_api().event_record(slot->event.get(), stream) == cuda::kSuccess;
+  std::lock_guard<std::mutex> lock(mutex_);
+  (is_recorded ? retired_ : lost_).push_back(std::move(slot));
+}
+
+void SizeCopyPool::reclaim() {
+  if (retired_.empty()) return;
+  const RelaxedCaptureMode relaxed(cuda_api());
+  const auto pending = std::partition(retired_.begin(), retired_.end(), [](const auto& slot) {
+    return cuda_api().event_query(slot->event.get()) != cuda::kSuccess;
+  });
+  std::move(pending, retired_.end(), std::back_inserter(free_));
+  retired_.erase(pending, retired_.end());
 }
 
 size_t SizeCopyPool::pinned_bytes() const {

@@ -27,17 +27,23 @@ class SizeCopyPool {
   void reserve(size_t size_bytes);
   std::unique_ptr<Slot> acquire(size_t size_bytes);
   void release(std::unique_ptr<Slot> slot);
+  // After a failure, while the copy may still be pending on the stream: the slot is used again
+  // once its event shows that it is not.
+  void retire(std::unique_ptr<Slot> slot, CUstream stream);
 
   size_t pinned_bytes() const;
 
  private:
   std::unique_ptr<Slot> make(size_t size_bytes);
+  void reclaim();  // expects mutex_ held
 
   const int ordinal_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Slot>> free_;  // guarded by mutex_
-  size_t largest_bytes_ = 0;                 // guarded by mutex_; of any slot, free or in use
-  size_t pinned_bytes_ = 0;                  // guarded by mutex_
+  std::vector<std::unique_ptr<Slot>> free_;     // guarded by mutex_
+  std::vector<std::unique_ptr<Slot>> retired_;  // guarded by mutex_; each event is recorded
+  std::vector<std::unique_ptr<Slot>> lost_;     // guarded by mutex_; no event tells when it is free
+  size_t largest_bytes_ = 0;                    // guarded by mutex_; of any slot, free or in use
+  size_t pinned_bytes_ = 0;                     // guarded by mutex_
 };
 
 }  // namespace graphsafe_gg

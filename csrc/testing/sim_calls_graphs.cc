@@ -152,6 +152,16 @@ Result user_object_create(CUuserObject* object, void* pointer, void (*destroy)(v
   return kSuccess;
 }
 
+Result user_object_release(CUuserObject object, unsigned count) {
+  Call call("cuUserObjectRelease");
+  if (!enter_here(call)) return call.result();
+  const auto released = call->user_objects.find(to_id(object));
+  if (released == call->user_objects.end() || count == 0) return call.done(kInvalidValue);
+  released->second.second -= count;
+  if (released->second.second <= 0) call->user_objects.erase(released);
+  return kSuccess;
+}
+
 Result graph_retain_user_object(CUgraph graph, CUuserObject object, unsigned count,
                                 unsigned flags) {
   Call call("cuGraphRetainUserObject");

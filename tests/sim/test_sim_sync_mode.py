@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sync mode through its real handlers: waits for its sizes, never captured."""
+
+import numpy as np
+import pytest
+from simulated import ALLOCATING, Gemm, Operands
+
+from graphsafe_gg import _testing
+
+
+@pytest.mark.parametrize("product", ["grouped_gemm", "drhs"])
+def test_sync_mode_has_no_trait(product):
+    assert not _testing.is_capturable(f"graphsafe_gg_{product}_sync_v1")
+
+
+def test_sync_mode_is_never_captured(sim):
+    gemm = Gemm(sim, "sync").warm_up()
+    gemm.check([6, 0, 0])
+    assert gemm.counters["captured_calls"] == 0
+    assert not sim.calls(stages={"execute-capture"})
+
+
+def test_sync_mode_waits_once_a_call(sim):
+    gemm = Gemm(sim, "sync").warm_up()
+    assert gemm.stats["host_waits"] == 2
+
+
+def test_sync_mode_reads_sizes_after_the_work_before_them(sim):
+    """The sizes arrive behind a long kernel; the host must not read what was there."""
+    gemm = Gemm(sim, "sync", delay=50)
+    for sizes in ([1, 2, 3], [6, 0, 0], [0, 0, 6]):
+        gemm.check(sizes)
+
+
+@pytest.mark.parametrize("jitter", [0, 3])
+def test_sync_mode_copy_in_parts_is_read_whole(simulate, jitter):
+    sim = simulate(jitter=jitter, seed=jitter)
+    gemm = Gemm(sim, "sync", operands=Operands(sim, m=64, g=32))
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        sizes = rng.multinomial(64, np.full(32, 1 / 32))
+        gemm.check(sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([2, -1, 3], r"group_sizes\[1\] must be >= 0; got -1"),
+        ([2, 2, 4], r"must be at most m = 6; got 8"),
+    ],
+)
+def test_sync_mode_bad_sizes_raise_before_any_launch(sim, sizes, message):
+    gemm = Gemm(sim, "sync")
+    with pytest.raises(_testing.ExecutionError, match=message):
+        gemm.check(sizes)
+    assert not sim.calls(functions={"cuLaunchKernel"})
+
+
+def test_sync_mode_next_call_after_bad_sizes_is_right(sim):
+    gemm = Gemm(sim, "sync")
+    with pytest.raises(_testing.ExecutionError):
+        gemm.check([0, -1, 0])
+    gemm.check([1, 2, 3])
+
+
+def test_sync_mode_allocates_in_initialize_alone(sim):
+    Gemm(sim, "sync").warm_up()
+    assert {stage for _, stage in sim.calls(functions=ALLOCATING)} == {"initialize"}
+
+
+def test_sync_mode_bad_sizes_leak_nothing(sim):
+    """P-086: K27, the error path returns its buffers."""
+    gemm = Gemm(sim, "sync")
+    gemm.check([1, 2, 3])
+    before = sim.live_counts()
+    for _ in range(1000):
+        with pytest.raises(_testing.ExecutionError):
+            gemm.run([0, -1, 0])
+    after = sim.live_counts()
+    for name in ("events", "pinned", "pinned_bytes", "user_objects"):
+        assert after[name] == before[name]
+
+
+def test_sync_mode_copy_failure_leaks_at_most_its_buffer(sim):
+    sim.allowed_leaks |= {"events", "pinned"}
+    gemm = Gemm(sim, "sync")
+    gemm.check([1, 2, 3])
+    before = sim.live_counts()
+    sim.inject("cuMemcpyDtoHAsync", 719, stage="execute-eager")
+    with pytest.raises(_testing.ExecutionError, match="cuMemcpyDtoHAsync failed"):
+        gemm.run([1, 2, 3])
+    gemm.check([3, 2, 1])
+    assert sim.live_counts()["pinned"] <= before["pinned"] + 1
+
+
+@pytest.mark.parametrize("context", ["none", "other"])
+def test_sync_mode_runs_under_any_current_context(simulate, context):
+    sim = simulate(num_devices=2)
+    Gemm(sim, "sync", context=context).warm_up()
+
+
+def test_sync_mode_group_counts_share_pinned_memory(sim):
+    """K27: g cycling leaves pinned memory flat."""
+    gemms = [Gemm(sim, "sync", operands=Operands(sim, m=8, g=g)) for g in range(1, 40)]
+    for gemm in gemms:
+        gemm.check([0] * gemm.operands.g)
+    pinned = sim.live_counts()["pinned_bytes"]
+    for gemm in gemms * 2:
+        gemm.check([0] * gemm.operands.g)
+    assert sim.live_counts()["pinned_bytes"] == pinned
