@@ -206,9 +206,10 @@ def test_decode_takes_fewer_layers_when_memory_is_short(capsys, monkeypatch):
     assert "tiny: 1 MoE layers" in capsys.readouterr().out
 
 
-def test_decode_runs_as_a_module():
+def test_decode_runs_as_a_module(tmp_path):
+    # Elsewhere: the folder of the sources would shadow the installed package.
     command = [sys.executable, "-m", "graphsafe_gg.decode", "--layers", "none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("graphsafe-gg decode: ")
     assert done.stderr.count("\n") == 1
