@@ -5,7 +5,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from support.counters import growth
+from support.growth import growth
 from support.operands import random_operands
 from support.platforms import is_cuda
 from support.products import check_products, run_products

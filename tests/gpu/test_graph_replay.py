@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from support.counters import counters_of, growth
+from support.growth import counters_of, growth
 from support.operands import MODES, random_operands
 from support.platforms import is_cuda
 from support.products import (

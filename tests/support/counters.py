@@ -1,27 +1,23 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""Growth of the runtime's counters over a piece of a test. A CPU has none."""
-
-import contextlib
-from types import SimpleNamespace
-
-import jax
+"""Counters of one call site or device, summed over the devices that have them."""
 
 import graphsafe_gg as gg
 
 
-def counters_of(device: jax.Device, site: str | None = None) -> dict:
-    """The device's counters, or those of one call site."""
-    found = gg.stats()["devices"].get(device.id if device.platform == "gpu" else -1, {})
-    return found if site is None else found.get("sites", {}).get(site, {})
+def site_count(name: str, counter: str) -> int:
+    devices = gg.stats()["devices"].values()
+    return sum(device["sites"].get(name, {}).get(counter, 0) for device in devices)
 
 
-@contextlib.contextmanager
-def growth(device: jax.Device, site: str | None = None):
-    """Yields a namespace that holds, afterwards, how much each number grew."""
-    before = counters_of(device, site)
-    grown = SimpleNamespace()
-    yield grown
-    for name, value in counters_of(device, site).items():
-        if isinstance(value, (int, float)):
-            setattr(grown, name, value - before.get(name, 0))
+def device_count(counter: str) -> int:
+    return sum(device[counter] for device in gg.stats()["devices"].values())
+
+
+def fallbacks_of(name: str) -> dict[str, int]:
+    """Reason to count, of a call site."""
+    total: dict[str, int] = {}
+    for device in gg.stats()["devices"].values():
+        for reason, count in device["sites"].get(name, {}).get("fallbacks", {}).items():
+            total[reason] = total.get(reason, 0) + count
+    return total
