@@ -46,6 +46,7 @@ def offline(build_bin):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_build_from_sdist_offline(build_bin, tmp_path):
     """P-096: the sdist holds all that a build needs; no network, no git.
 
