@@ -13,6 +13,7 @@ import csv
 import ctypes
 import dataclasses
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -128,10 +129,14 @@ def _find_cupti() -> str:
 
 
 def _include_dirs() -> list[pathlib.Path]:
+    """CUPTI's headers, and a toolkit's: pip's runtime headers lack crt/."""
     roots = [
         path for site in _site_packages() for path in site.glob("nvidia/*/include")
     ]
-    roots.append(pathlib.Path("/usr/local/cuda/include"))
-    cupti = [path for path in roots if (path / "cupti.h").is_file()]
-    cuda = [path for path in roots if (path / "cuda.h").is_file()]
-    return cupti[:1] + cuda[:1]
+    nvcc = shutil.which("nvcc")
+    toolkits = [pathlib.Path(nvcc).resolve().parent.parent] if nvcc else []
+    toolkits.append(pathlib.Path("/usr/local/cuda"))
+    roots = [path / "include" for path in toolkits] + roots
+    wanted = ("cupti.h", "cuda.h", "crt/host_defines.h")
+    found = [next((r for r in roots if (r / name).is_file()), None) for name in wanted]
+    return [path for path in dict.fromkeys(found) if path]
