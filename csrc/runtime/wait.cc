@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/wait.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -36,14 +35,15 @@ void warn(const Site& site) {
 void set_wait_deadline(double seconds) { g_deadline_s.store(seconds); }
 
 void wait_for_event(const Event& event, Site& site) {
-  constexpr auto kSpin = std::chrono::microseconds(200);
-  constexpr auto kLongestSleep = std::chrono::microseconds(100);
+  // A sleep ends late by the timer's slack, some 60 us, which a short wait must not pay. A long
+  // one sleeps for a fixed share of what it has waited, so that it ends late by that share.
+  constexpr auto kSpin = std::chrono::milliseconds(2);
+  constexpr int kSleepShare = 64;
   constexpr auto kWarnAfter = std::chrono::seconds(60);
   const double deadline_s = g_deadline_s.load(std::memory_order_relaxed);
   // Another thread's capture must not be disturbed by the queries.
   const RelaxedCaptureMode relaxed(cuda_api());
   const auto begin = Clock::now();
-  auto sleep = std::chrono::microseconds(5);
   while (!event.is_done()) {
     const auto waited = Clock::now() - begin;
     if (waited < kSpin) continue;
@@ -51,8 +51,7 @@ void wait_for_event(const Event& event, Site& site) {
     if (deadline_s > 0 && std::chrono::duration<double>(waited).count() > deadline_s) {
       fail(site, deadline_s);
     }
-    std::this_thread::sleep_for(sleep);
-    sleep = std::min(2 * sleep, kLongestSleep);
+    std::this_thread::sleep_for(waited / kSleepShare);
   }
   site.waits.add(std::chrono::nanoseconds(Clock::now() - begin).count());
 }
