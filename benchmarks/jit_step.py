@@ -15,6 +15,8 @@ from workload import Dims, Workload
 
 import graphsafe_gg as gg
 
+# The fewest calls that XLA makes a command buffer of.
+_FEW_CALLS = 5
 _LARGE_RESULT_BYTES = 1 << 28
 
 Product = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -34,7 +36,7 @@ class JitContestant:
     ):
         is_large = workload.out_bytes > _LARGE_RESULT_BYTES
         self.name = name
-        self.num_calls = num_calls or (2 if is_large else NUM_CALLS)
+        self.num_calls = num_calls or (_FEW_CALLS if is_large else NUM_CALLS)
         self._device = device
         self._operands = _operands(device, workload)
         shape, dtype = workload.dims.out_shape, jnp.dtype(workload.dtype)
