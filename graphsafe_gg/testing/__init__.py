@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools to test code that uses grouped_gemm. The package itself never imports them."""
 
+from graphsafe_gg.testing._deviceless import CompileError as CompileError
+from graphsafe_gg.testing._deviceless import (
+    CompilerMissingError as CompilerMissingError,
+)
 from graphsafe_gg.testing.compare import assert_bit_equal as assert_bit_equal
 from graphsafe_gg.testing.compare import assert_close as assert_close
 from graphsafe_gg.testing.compare import error_bound as error_bound

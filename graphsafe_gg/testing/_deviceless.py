@@ -8,8 +8,10 @@ settled once a process, and since a failed check of the compiler ends its proces
 """
 
 import json
+import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -92,7 +94,9 @@ class Compiler:
         self._request = {
             "target_config": target.text() if isinstance(target, Target) else target,
             "num_replicas": _count(attributes, "mhlo.num_replicas"),
-            "num_partitions": _count(attributes, "mhlo.num_partitions"),
+            "num_partitions": max(
+                _count(attributes, "mhlo.num_partitions"), _mesh_size(module)
+            ),
             "use_shardy": bool(getattr(jax.config, "jax_use_shardy_partitioner", True)),
             "imports": ["graphsafe_gg", *imports],
             "sys_path": [path or os.getcwd() for path in sys.path],
@@ -139,6 +143,16 @@ class Compiler:
 
 def _count(attributes, name: str) -> int:
     return int(attributes[name].value) if name in attributes else 1
+
+
+def _mesh_size(module: Any) -> int:
+    """Devices of the largest mesh; the module itself counts those of real ones only."""
+    sizes = [1]
+    for operation in module.body.operations:
+        if operation.operation.name == "sdy.mesh":
+            axes = re.findall(r'"=(\d+)', str(operation).partition("{")[0])
+            sizes.append(math.prod(map(int, axes)))
+    return max(sizes)
 
 
 def _raise_for(answer: dict) -> None:

@@ -79,18 +79,27 @@ class Loop:
     scope: tuple[str, ...]
 
 
+# What a finding says of its operation.
+BLOCKS = "blocks the host"  # which waits for the device, or runs code of the step
+OUTSIDE = "is outside a CUDA graph"
+MISPLACED = "cannot be in the CUDA graph that it is in"
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """An operation that keeps the step from being graph-safe."""
 
     operation: Operation
-    is_blocking: bool  # the host waits for the device, or runs code of the step
+    verdict: str
     reason: str
     advice: str
 
+    @property
+    def is_blocking(self) -> bool:
+        return self.verdict == BLOCKS
+
     def __str__(self) -> str:
-        verdict = "blocks the host" if self.is_blocking else "is outside a CUDA graph"
-        return f"{self.operation} {verdict}: {self.reason} {self.advice}"
+        return f"{self.operation} {self.verdict}: {self.reason} {self.advice}"
 
 
 @dataclasses.dataclass(frozen=True)

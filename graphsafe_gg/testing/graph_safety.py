@@ -129,14 +129,12 @@ def _allowed(finding: Finding, patterns: Sequence[re.Pattern[str]]) -> bool:
 
 def _grouped(findings: Sequence[Finding]) -> list[str]:
     """One paragraph for each reason, naming its operations; what blocks comes first."""
-    by_reason: dict[tuple[bool, str, str], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.is_blocking, finding.reason, finding.advice)
+    by_reason: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in sorted(findings, key=lambda finding: not finding.is_blocking):
+        key = (finding.verdict, finding.reason, finding.advice)
         by_reason.setdefault(key, []).append(finding)
     paragraphs = []
-    blocking_first = sorted(by_reason.items(), key=lambda item: not item[0][0])
-    for (is_blocking, reason, advice), group in blocking_first:
-        verdict = "blocks the host" if is_blocking else "is outside a CUDA graph"
+    for (verdict, reason, advice), group in by_reason.items():
         names = [f"\n    {finding.operation}" for finding in group[:_MAX_NAMED]]
         if len(group) > _MAX_NAMED:
             names.append(f"\n    and {len(group) - _MAX_NAMED} more")

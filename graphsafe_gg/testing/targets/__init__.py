@@ -11,6 +11,7 @@ XLA's `stream_executor.GpuTargetConfigProto`.
 import dataclasses
 import os
 import pathlib
+import re
 
 # Of every capability from 8.0 to 10.0: the programming guide's table.
 _THREADS_PER_BLOCK = 1024
@@ -153,3 +154,24 @@ def find_target(target: "str | Target | os.PathLike[str]") -> Target | str:
         f"or the path of a GpuTargetConfigProto in text form; got {target!r}. "
         "XLA dumps that of its GPU as *.gpu_target_config.pbtxt (--xla_dump_to)."
     )
+
+
+def cuda_version(target: Target | str) -> tuple[int, int]:
+    """The oldest of driver, runtime and toolkit, which decides what is captured."""
+    if isinstance(target, Target):
+        return target.cuda_version
+    fields = ("driver_version", "runtime_version", "compile_time_toolkit_version")
+    versions = []
+    for field in fields:
+        found = re.search(rf'{field}: "(\d+)\.(\d+)', target)
+        versions.append((int(found[1]), int(found[2])) if found else (0, 0))
+    return min(versions)
+
+
+def describe(target: Target | str) -> str:
+    if isinstance(target, Target):
+        name = target.name
+    else:
+        found = re.search(r'device_description_str: "([^"]*)"', target)
+        name = found[1] if found else "target"
+    return f"{name} (CUDA {'.'.join(map(str, cuda_version(target)))})"
