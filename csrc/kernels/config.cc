@@ -3,6 +3,10 @@
 #include "kernels/config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <tuple>
+#include <utility>
 
 #include "kernels/kernel_list.h"
 
@@ -12,24 +16,30 @@ namespace {
 // Shared memory that the driver keeps for itself in every block.
 constexpr int kReservedSmemBytes = 1024;
 
-// Mean rows per group up to which a group's rows are expected to fit one 64-row tile.
-constexpr int64_t kMaxMeanRowsSmallTile = 24;
+// Mean rows per group up to which tiles of 16 and of 64 rows measured faster than taller ones, with
+// sizes as uneven as a router's. Weights as (g, n, k) have the faster 16-row tile.
+constexpr int64_t kMaxMeanRows16Gkn = 5;
+constexpr int64_t kMaxMeanRows16Gnk = 20;
+constexpr int64_t kMaxMeanRows64 = 64;
 
 #define GG_SHAPE(bm, bn, bk, stages, threads, per_sm) {bm, bn, bk, stages, threads, per_sm},
-constexpr TileShape kFwd16Bit[] = {GG_FWD_TILES_16BIT(GG_SHAPE)};
+constexpr TileShape kFwdGkn16Bit[] = {GG_FWD_GKN_TILES_16BIT(GG_SHAPE)};
+constexpr TileShape kFwdGnk16Bit[] = {GG_FWD_GNK_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kFwdF32[] = {GG_FWD_TILES_F32(GG_SHAPE)};
 constexpr TileShape kDrhs16Bit[] = {GG_DRHS_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kDrhsF32[] = {GG_DRHS_TILES_F32(GG_SHAPE)};
 #undef GG_SHAPE
 
+template <size_t kCount>
+std::vector<TileShape> to_vector(const TileShape (&shapes)[kCount]) {
+  return std::vector<TileShape>(shapes, shapes + kCount);
+}
+
 std::vector<TileShape> tile_shapes(const Problem& problem) {
   const bool is_f32 = problem.dtype == DType::kF32;
-  if (problem.product == Product::kMGrouped) {
-    return is_f32 ? std::vector<TileShape>(std::begin(kFwdF32), std::end(kFwdF32))
-                  : std::vector<TileShape>(std::begin(kFwd16Bit), std::end(kFwd16Bit));
-  }
-  return is_f32 ? std::vector<TileShape>(std::begin(kDrhsF32), std::end(kDrhsF32))
-                : std::vector<TileShape>(std::begin(kDrhs16Bit), std::end(kDrhs16Bit));
+  if (problem.product == Product::kKGrouped) return to_vector(is_f32 ? kDrhsF32 : kDrhs16Bit);
+  if (is_f32) return to_vector(kFwdF32);
+  return problem.transpose_rhs ? to_vector(kFwdGnk16Bit) : to_vector(kFwdGkn16Bit);
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
@@ -38,10 +48,56 @@ int64_t saturating_mul(int64_t a, int64_t b) {
   return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
 }
 
-// Rows of a typical large group, from static facts when the sizes are unknown.
-bool prefers_small_tile(const Problem& problem, int64_t max_group_rows) {
-  if (max_group_rows >= 0) return max_group_rows <= 64;
-  return problem.m <= saturating_mul(problem.num_groups, kMaxMeanRowsSmallTile);
+int preferred_block_m(const Problem& problem, int64_t max_group_rows) {
+  if (max_group_rows >= 0 && max_group_rows <= 16) return 16;
+  if (max_group_rows >= 0 && max_group_rows <= 64) return 64;
+  const auto holds_mean = [&](int64_t rows) {
+    return problem.m <= saturating_mul(problem.num_groups, rows);
+  };
+  const int64_t rows_16 = problem.transpose_rhs ? kMaxMeanRows16Gnk : kMaxMeanRows16Gkn;
+  if (max_group_rows < 0 && holds_mean(rows_16)) return 16;
+  return holds_mean(kMaxMeanRows64) ? 64 : 128;
+}
+
+// Share of the blocks that the last round of tiles keeps busy, over all rounds. The number of tiles
+// is a guess: every group that can have rows gets one row of tiles, and large groups more.
+double expected_occupancy(const Problem& problem, const Config& config,
+                          const DeviceTraits& device) {
+  const int64_t groups = std::min(problem.num_groups, problem.m);
+  const int64_t more = problem.m / config.block_m - groups / 2;
+  const int64_t m_tiles = groups + std::max<int64_t>(0, more);
+  const double tiles =
+      static_cast<double>(m_tiles) * static_cast<double>(ceil_div(problem.n, config.block_n));
+  const double blocks = static_cast<double>(device.num_sms) * config.blocks_per_sm;
+  return tiles <= 0 ? 1.0 : tiles / (blocks * std::ceil(tiles / blocks));
+}
+
+// Orders configurations: tiles that hold block_m rows first, the smallest of them in front; then by
+// occupancy, where more blocks on an SM hide more of each other's barriers.
+std::vector<Config> sorted_configs(std::vector<Config> configs, const Problem& problem,
+                                   const DeviceTraits& device, int64_t max_group_rows) {
+  const int block_m = preferred_block_m(problem, max_group_rows);
+  const auto rank = [&](const Config& config) {
+    const bool is_short = config.block_m < block_m;
+    const double loss = 1.0 - expected_occupancy(problem, config, device);
+    return std::make_tuple(is_short, is_short ? -config.block_m : config.block_m,
+                           loss + 0.1 / config.blocks_per_sm);
+  };
+  std::stable_sort(configs.begin(), configs.end(),
+                   [&](const Config& a, const Config& b) { return rank(a) < rank(b); });
+  return configs;
+}
+
+std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& device) {
+  std::vector<Config> configs;
+  for (const TileShape& shape : tile_shapes(problem)) {
+    const int bytes = smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)));
+    const int fitting = device.max_smem_sm_bytes / (bytes + kReservedSmemBytes);
+    if (bytes > device.max_smem_block_bytes || fitting < 1) continue;
+    configs.push_back({shape.block_m, shape.block_n, shape.block_k, shape.num_stages,
+                       shape.num_threads, std::min(shape.blocks_per_sm, fitting), bytes});
+  }
+  return configs;
 }
 
 // Most tiles that any sizes can give: each group rounds its rows up to block_m once.
@@ -72,29 +128,13 @@ std::string to_string(const Config& config) {
 }
 
 std::vector<Config> candidate_configs(const Problem& problem, const DeviceTraits& device) {
-  std::vector<Config> configs;
-  for (const TileShape& shape : tile_shapes(problem)) {
-    const int bytes = smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)));
-    const int fitting = device.max_smem_sm_bytes / (bytes + kReservedSmemBytes);
-    if (bytes > device.max_smem_block_bytes || fitting < 1) continue;
-    configs.push_back({shape.block_m, shape.block_n, shape.block_k, shape.num_stages,
-                       shape.num_threads, std::min(shape.blocks_per_sm, fitting), bytes});
-  }
-  const bool wants_small = prefers_small_tile(problem, /*max_group_rows=*/-1);
-  std::stable_partition(configs.begin(), configs.end(), [&](const Config& config) {
-    return (config.block_m <= 64) == wants_small;
-  });
-  return configs;
+  return sorted_configs(legal_configs(problem, device), problem, device, /*max_group_rows=*/-1);
 }
 
 Config choose_config(const Problem& problem, const DeviceTraits& device, int64_t max_group_rows) {
-  const std::vector<Config> configs = candidate_configs(problem, device);
-  if (configs.empty()) return Config{};
-  const bool wants_small = prefers_small_tile(problem, max_group_rows);
-  for (const Config& config : configs) {
-    if ((config.block_m <= 64) == wants_small) return config;
-  }
-  return configs.front();
+  const std::vector<Config> configs =
+      sorted_configs(legal_configs(problem, device), problem, device, max_group_rows);
+  return configs.empty() ? Config{} : configs.front();
 }
 
 int64_t grid_blocks(const Problem& problem, const Config& config, const DeviceTraits& device) {

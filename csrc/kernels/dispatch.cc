@@ -50,14 +50,14 @@ struct Entry {
 #define GG_DRHS_F32(bm, bn, bk, s, t, b) \
   GG_DRHS(DType::kF32, "grouped_drhs_f32", gg_drhs_f32, bm, bn, bk, s, t)
 
-const Entry kEntries[] = {GG_FWD_TILES_16BIT(GG_FWD_BF16_GKN)  //
-                          GG_FWD_TILES_16BIT(GG_FWD_BF16_GNK)  //
-                          GG_FWD_TILES_16BIT(GG_FWD_F16_GKN)   //
-                          GG_FWD_TILES_16BIT(GG_FWD_F16_GNK)   //
-                          GG_FWD_TILES_F32(GG_FWD_F32_GKN)     //
-                          GG_FWD_TILES_F32(GG_FWD_F32_GNK)     //
-                          GG_DRHS_TILES_16BIT(GG_DRHS_BF16)    //
-                          GG_DRHS_TILES_16BIT(GG_DRHS_F16)     //
+const Entry kEntries[] = {GG_FWD_GKN_TILES_16BIT(GG_FWD_BF16_GKN)  //
+                          GG_FWD_GNK_TILES_16BIT(GG_FWD_BF16_GNK)  //
+                          GG_FWD_GKN_TILES_16BIT(GG_FWD_F16_GKN)   //
+                          GG_FWD_GNK_TILES_16BIT(GG_FWD_F16_GNK)   //
+                          GG_FWD_TILES_F32(GG_FWD_F32_GKN)         //
+                          GG_FWD_TILES_F32(GG_FWD_F32_GNK)         //
+                          GG_DRHS_TILES_16BIT(GG_DRHS_BF16)        //
+                          GG_DRHS_TILES_16BIT(GG_DRHS_F16)         //
                           GG_DRHS_TILES_F32(GG_DRHS_F32)};
 
 bool matches(const Entry& entry, const Problem& problem, const TileShape& shape) {

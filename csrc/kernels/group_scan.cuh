@@ -16,6 +16,7 @@ constexpr int kWarpSize = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 __device__ __forceinline__ int64_t read_group_size(const KernelArgs& args, int64_t group) {
+  if (group >= args.num_groups) return 0;
   switch (static_cast<IndexType>(args.size_type)) {
     case IndexType::kS8:
       return static_cast<const int8_t*>(args.group_sizes)[group];
@@ -58,108 +59,172 @@ struct GroupTile {
   int64_t tile;   // index among the tiles of the group
 };
 
-// All lanes of a warp call every method together and with the same arguments. TilesOf maps the rows
-// of a group to its number of tiles.
+constexpr int kLaneGroups = 4;  // neighbouring groups of one lane: their loads overlap
+constexpr int kWindowGroups = kWarpSize * kLaneGroups;
+
+// A window of groups. It lives in shared memory: registers belong to the accumulators.
+struct ScanState {
+  int64_t rows_end[kWindowGroups];   // rows from the window's first up to and including each group
+  int64_t tiles_end[kWindowGroups];  // the same for tiles
+  int64_t first_group;
+  int64_t row_base;   // rows before the window
+  int64_t tile_base;  // tiles before the window
+  int64_t records_errors;
+};
+
+// One warp owns the state; all its lanes call every method together and with the same arguments.
+// TilesOf maps the rows of a group to its number of tiles.
 template <typename TilesOf>
 class GroupScan {
  public:
-  __device__ GroupScan(const KernelArgs& args, const TilesOf& tiles_of, bool records_errors)
-      : args_(args),
-        tiles_of_(tiles_of),
-        lane_(static_cast<int>(threadIdx.x) % kWarpSize),
-        records_errors_(records_errors && args.error != nullptr) {
-    next_raw_ = read(lane_);
+  __device__ GroupScan(ScanState& state, const KernelArgs& args, const TilesOf& tiles_of)
+      : state_(state), args_(args), tiles_of_(tiles_of), lane_(threadIdx.x % kWarpSize) {}
+
+  __device__ void start(bool records_errors) {
+    if (lane_ == 0) {
+      state_.first_group = 0;
+      state_.row_base = 0;
+      state_.tile_base = 0;
+      state_.records_errors = records_errors && args_.error != nullptr;
+    }
+    __syncwarp();
     load_window();
   }
 
   // False past the last tile. `tile` must not be smaller than in the call before.
   __device__ bool find(int64_t tile, GroupTile& found) {
-    while (first_group_ < args_.num_groups) {
-      const int64_t local = tile - tile_base_;
-      if (local < window_tiles_) {
-        const int owner = __ffs(static_cast<int>(__ballot_sync(kAllLanes, local < tiles_end_))) - 1;
-        found.group = first_group_ + owner;
-        found.start = __shfl_sync(kAllLanes, start_, owner);
-        found.size = __shfl_sync(kAllLanes, size_, owner);
-        found.tile = local - (__shfl_sync(kAllLanes, tiles_end_, owner) - tiles_of_(found.size));
+    while (state_.first_group < args_.num_groups) {
+      const int64_t local = tile - state_.tile_base;
+      const int owner = first_group_past(local);
+      if (owner < kWindowGroups) {
+        const int64_t before = owner == 0 ? 0 : state_.rows_end[owner - 1];
+        found.group = state_.first_group + owner;
+        found.start = state_.row_base + before;
+        found.size = state_.rows_end[owner] - before;
+        found.tile = local - (owner == 0 ? 0 : state_.tiles_end[owner - 1]);
         return true;
       }
-      first_group_ += kWarpSize;
-      tile_base_ += window_tiles_;
-      row_base_ += window_rows_;
-      load_window();
+      advance();
     }
     return false;
   }
 
   // Rows of all groups together; valid once find has returned false.
-  __device__ int64_t num_rows() const { return row_base_; }
+  __device__ int64_t num_rows() const { return state_.row_base; }
 
  private:
-  __device__ int64_t read(int64_t group) const {
-    return group < args_.num_groups ? read_group_size(args_, group) : 0;
+  // The first group of the window whose tiles end past `local`; kWindowGroups if there is none.
+  __device__ int first_group_past(int64_t local) const {
+    const int64_t lane_end = state_.tiles_end[lane_ * kLaneGroups + kLaneGroups - 1];
+    const int lane = __ffs(static_cast<int>(__ballot_sync(kAllLanes, local < lane_end))) - 1;
+    if (lane < 0) return kWindowGroups;
+    const int first = lane * kLaneGroups;
+    const bool is_past =
+        lane_ < kLaneGroups && local < state_.tiles_end[first + static_cast<int>(lane_)];
+    return first + __ffs(static_cast<int>(__ballot_sync(kAllLanes, is_past))) - 1;
   }
 
-  __device__ static int64_t inclusive_sum(int64_t value, int lane) {
+  __device__ void advance() {
+    const int64_t rows = state_.rows_end[kWindowGroups - 1];
+    const int64_t tiles = state_.tiles_end[kWindowGroups - 1];
+    __syncwarp();
+    if (lane_ == 0) {
+      state_.first_group += kWindowGroups;
+      state_.row_base += rows;
+      state_.tile_base += tiles;
+    }
+    __syncwarp();
+    load_window();
+  }
+
+  __device__ int64_t tiles_of(int64_t group, int64_t rows) const {
+    return group < args_.num_groups ? tiles_of_(rows) : 0;
+  }
+
+  __device__ void load_window() {
+    const int64_t first = state_.first_group + lane_ * kLaneGroups;
+    const int64_t left = args_.m - state_.row_base;
+    int64_t raw[kLaneGroups];
 #pragma unroll
-    for (int step = 1; step < kWarpSize; step *= 2) {
-      const int64_t below = __shfl_up_sync(kAllLanes, value, static_cast<unsigned>(step));
-      if (lane >= step) value += below;
+    for (int i = 0; i < kLaneGroups; ++i) raw[i] = read_group_size(args_, first + i);
+    // Each term is at most m, so that those of a window cannot overflow.
+    int64_t ends[kLaneGroups];
+    int64_t tiles[kLaneGroups];
+    int64_t lane_rows = 0;
+    int64_t lane_tiles = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneGroups; ++i) {
+      const int64_t wanted = raw[i] < 0 ? 0 : raw[i];
+      const int64_t clipped = wanted < left ? wanted : left;
+      ends[i] = lane_rows += clipped;
+      tiles[i] = lane_tiles += tiles_of(first + i, clipped);
+    }
+    const int64_t rows_before = inclusive_sum(lane_rows) - lane_rows;
+    int64_t tiles_before = inclusive_sum(lane_tiles) - lane_tiles;
+    if (state_.records_errors) record_first_error(raw, first, rows_before, left);
+    const bool is_cut = rows_before + lane_rows > left;
+    if (__ballot_sync(kAllLanes, is_cut) != 0) {
+      lane_tiles = 0;
+      int64_t start = rows_before < left ? rows_before : left;
+#pragma unroll
+      for (int i = 0; i < kLaneGroups; ++i) {
+        const int64_t end = rows_before + ends[i] < left ? rows_before + ends[i] : left;
+        tiles[i] = lane_tiles += tiles_of(first + i, end - start);
+        start = end;
+      }
+      tiles_before = inclusive_sum(lane_tiles) - lane_tiles;
+    }
+#pragma unroll
+    for (int i = 0; i < kLaneGroups; ++i) {
+      const int64_t end = rows_before + ends[i];
+      state_.rows_end[lane_ * kLaneGroups + i] = end < left ? end : left;
+      state_.tiles_end[lane_ * kLaneGroups + i] = tiles_before + tiles[i];
+    }
+    __syncwarp();
+  }
+
+  __device__ int64_t inclusive_sum(int64_t value) const {
+#pragma unroll
+    for (unsigned step = 1; step < kWarpSize; step *= 2) {
+      const int64_t below = __shfl_up_sync(kAllLanes, value, step);
+      if (lane_ >= step) value += below;
     }
     return value;
   }
 
-  // The sizes of the window were requested one window earlier, so that their latency is hidden.
-  __device__ void load_window() {
-    const int64_t raw = next_raw_;
-    next_raw_ = read(first_group_ + kWarpSize + lane_);
-    // Each term is at most m, so that 32 of them cannot overflow.
-    const int64_t left = args_.m - row_base_;
-    const int64_t wanted = raw < 0 ? 0 : raw;
-    const int64_t clipped = wanted < left ? wanted : left;
-    const int64_t rows_end = inclusive_sum(clipped, lane_);
-    const int64_t before = rows_end - clipped;
-    if (records_errors_) record_first_error(raw, before, left);
-    start_ = row_base_ + (before < left ? before : left);
-    const int64_t room = args_.m - start_;
-    size_ = clipped < room ? clipped : room;
-    const bool is_group = first_group_ + lane_ < args_.num_groups;
-    tiles_end_ = inclusive_sum(is_group ? tiles_of_(size_) : 0, lane_);
-    window_tiles_ = __shfl_sync(kAllLanes, tiles_end_, kWarpSize - 1);
-    const int64_t rows = __shfl_sync(kAllLanes, rows_end, kWarpSize - 1);
-    window_rows_ = rows < left ? rows : left;
-  }
-
-  __device__ void record_first_error(int64_t raw, int64_t before, int64_t left) {
-    // True also for groups behind the first bad one, whose sum is cut: only the first is used.
-    const bool is_bad = raw < 0 || raw > left - before;
-    const unsigned bad_lanes = __ballot_sync(kAllLanes, is_bad);
-    if (bad_lanes == 0) return;
-    records_errors_ = false;
-    if (lane_ != __ffs(static_cast<int>(bad_lanes)) - 1) return;
-    const int64_t index = first_group_ + lane_;
-    if (raw < 0) {
-      record_size_error(args_.error, kNegativeSize, index, raw, args_.m);
-    } else {
-      const int64_t sum_before = row_base_ + before;
-      const int64_t sum = raw > INT64_MAX - sum_before ? INT64_MAX : sum_before + raw;
-      record_size_error(args_.error, kSumAboveM, index, sum, args_.m);
+  __device__ void record_first_error(const int64_t (&raw)[kLaneGroups], int64_t first,
+                                     int64_t before, int64_t left) {
+    int bad = kLaneGroups;
+    int64_t bad_size = 0;
+    int64_t bad_before = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneGroups; ++i) {
+      // True also for groups behind the first bad one, whose sum is cut: only the first is used.
+      if (bad == kLaneGroups && (raw[i] < 0 || raw[i] > left - before)) {
+        bad = i;
+        bad_size = raw[i];
+        bad_before = before;
+      }
+      before += raw[i] < 0 ? 0 : (raw[i] < left ? raw[i] : left);
     }
+    const unsigned bad_lanes = __ballot_sync(kAllLanes, bad < kLaneGroups);
+    if (bad_lanes == 0) return;
+    __syncwarp();
+    if (static_cast<int>(lane_) != __ffs(static_cast<int>(bad_lanes)) - 1) return;
+    state_.records_errors = 0;
+    if (bad_size < 0) {
+      record_size_error(args_.error, kNegativeSize, first + bad, bad_size, args_.m);
+      return;
+    }
+    const int64_t sum_before = state_.row_base + bad_before;
+    const int64_t sum = bad_size > INT64_MAX - sum_before ? INT64_MAX : sum_before + bad_size;
+    record_size_error(args_.error, kSumAboveM, first + bad, sum, args_.m);
   }
 
+  ScanState& state_;
   const KernelArgs& args_;
   const TilesOf tiles_of_;
-  const int lane_;
-  bool records_errors_;
-  int64_t first_group_ = 0;  // of the window
-  int64_t tile_base_ = 0;    // tiles before the window
-  int64_t row_base_ = 0;     // rows before the window
-  int64_t window_tiles_ = 0;
-  int64_t window_rows_ = 0;
-  int64_t next_raw_ = 0;  // this lane's size in the window after
-  int64_t start_ = 0;     // of this lane's group
-  int64_t size_ = 0;
-  int64_t tiles_end_ = 0;  // tiles of the window up to and including this lane's group
+  const unsigned lane_;
 };
 
 }  // namespace graphsafe_gg

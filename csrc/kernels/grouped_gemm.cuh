@@ -18,176 +18,161 @@
 
 namespace graphsafe_gg {
 
-// kAIsKRows, kBIsKRows: see MmaCore. Strides are those of the whole operands.
+// Elements from row to row of the whole operands.
 struct OperandStrides {
   int64_t a;
   int64_t b;
   int64_t c;
 };
 
-template <class Core, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kThreads>
+// Walks the k-steps of a tile and starts their copies. Both operands are zero past the depth: a NaN
+// of one would survive a zero of the other.
+template <class Core, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kThreads, bool kStreamsB>
 class StageLoader {
-  using T = typename Core::Element;
-
  public:
   __device__ StageLoader(const KernelArgs& args, const OperandStrides& strides)
-      : a_(static_cast<const T*>(args.lhs)),
-        b_(static_cast<const T*>(args.rhs)),
-        strides_(strides),
-        a_width_(copy_width(args.lhs, strides.a * static_cast<int64_t>(sizeof(T)))),
-        b_width_(copy_width(args.rhs, strides.b * static_cast<int64_t>(sizeof(T)))) {}
+      : a_(args.lhs, strides.a), b_(args.rhs, strides.b) {}
 
-  // Starts the copy of k-step [k, k + kBlockK) of the tile. Both operands are zero past the depth:
-  // a NaN of one would survive a zero of the other.
-  __device__ __forceinline__ void load(uint32_t smem_a, uint32_t smem_b, const GemmTile& tile,
-                                       int64_t k) const {
-    const int k_live = live_k(tile.depth - k);
-    const int k_used = (k_live + 15) / 16 * 16;
-    const uint64_t keep = ptx::policy_evict_normal();
-    TileSource<T> a{a_ + tile.a, strides_.a, 0, 0, 0, a_width_, keep};
-    if constexpr (kAIsKRows) {
-      a.src += k * strides_.a;
-      a.rows = k_live;
-      a.rows_used = k_used;
-      a.cols = tile.m_live;
-    } else {
-      a.src += k;
-      a.rows = tile.m_live;
-      a.rows_used = (tile.m_live + 15) / 16 * 16;
-      a.cols = k_live;
-    }
-    copy_tile<typename Core::TileA, kThreads>(smem_a, a);
-
-    const uint64_t b_policy = tile.b_is_read_once ? ptx::policy_evict_first() : keep;
-    TileSource<T> b{b_ + tile.b, strides_.b, 0, 0, 0, b_width_, b_policy};
-    if constexpr (kBIsKRows) {
-      b.src += k * strides_.b;
-      b.rows = k_live;
-      b.rows_used = k_used;
-      b.cols = tile.n_live;
-    } else {
-      b.src += k;
-      b.rows = tile.n_live;
-      b.rows_used = Core::TileB::kNumRows;
-      b.cols = k_live;
-    }
-    copy_tile<typename Core::TileB, kThreads>(smem_b, b);
+  __device__ void start(const GemmTile& tile) {
+    a_.move_to(tile.a);
+    b_.move_to(tile.b);
+    m_live_ = tile.m_live;
+    n_live_ = tile.n_live;
+    last_k_ = tile.last_k;
+    steps_left_ = tile.num_steps;
   }
 
-  __device__ static int live_k(int64_t left) {
-    return static_cast<int>(left < kBlockK ? (left < 0 ? 0 : left) : kBlockK);
+  __device__ bool is_done() const { return steps_left_ == 0; }
+
+  __device__ __forceinline__ void load_step(uint32_t smem_a, uint32_t smem_b) {
+    const int k_live = steps_left_ == 1 ? last_k_ : kBlockK;
+    const int k_used = (k_live + 15) / 16 * 16;
+    if constexpr (kAIsKRows) {
+      a_.copy(smem_a, k_live, k_used, m_live_);
+      a_.advance_rows(kBlockK);
+    } else {
+      a_.copy(smem_a, m_live_, (m_live_ + 15) / 16 * 16, k_live);
+      a_.advance_cols(kBlockK);
+    }
+    if constexpr (kBIsKRows) {
+      b_.copy(smem_b, k_live, k_used, n_live_);
+      b_.advance_rows(kBlockK);
+    } else {
+      b_.copy(smem_b, n_live_, Core::TileB::kNumRows, k_live);
+      b_.advance_cols(kBlockK);
+    }
+    --steps_left_;
   }
 
  private:
-  const T* a_;
-  const T* b_;
-  const OperandStrides strides_;
-  const CopyWidth a_width_;
-  const CopyWidth b_width_;
+  TileCopier<typename Core::TileA, kThreads, /*kIsStreamed=*/false> a_;
+  TileCopier<typename Core::TileB, kThreads, kStreamsB> b_;
+  int m_live_ = 0;
+  int n_live_ = 0;
+  int last_k_ = 0;
+  int steps_left_ = 0;
 };
 
+// Three positions move along the block's tiles: warp 0 finds a tile when the one before it starts
+// to load, all warps load it, and compute it kStages - 1 steps later. Every step has one barrier,
+// which orders all three: a tile is found, loaded and computed in steps that are at least one
+// apart. Returns the rows of all groups together.
 template <class Core, class Tiles, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kStages,
-          int kThreads>
-__device__ __forceinline__ void run_tiles(const KernelArgs& args, const OperandStrides& strides,
-                                          Tiles& tiles) {
-  static_assert(kStages >= 2, "a tile is published at least one barrier before it is computed");
-  static_assert(kStages <= kRingTiles, "the ring holds every tile between loader and arithmetic");
-  using Loader = StageLoader<Core, kAIsKRows, kBIsKRows, kBlockK, kThreads>;
+          int kThreads, bool kStreamsB>
+__device__ __forceinline__ int64_t run_tiles(const KernelArgs& args,
+                                             const OperandStrides& strides) {
+  static_assert(kStages >= 2, "computing lags loading by at least one step");
+  static_assert(kStages + 1 <= kRingTiles, "from the tile found to the tile computed");
   constexpr uint32_t kStageBytes = Core::TileA::kBytes + Core::TileB::kBytes;
   extern __shared__ __align__(1024) unsigned char gg_smem[];
-  auto* const ring = reinterpret_cast<GemmTile*>(gg_smem + kStages * kStageBytes);
+  auto& queue = *reinterpret_cast<TileQueue*>(gg_smem + kStages * kStageBytes);
   const uint32_t stages = ptx::smem_address(gg_smem);
+  const bool is_finder = threadIdx.x < kWarpSize;
 
-  const Loader loader(args, strides);
-  GemmTile loading{};
-  int64_t load_k = 0;
-  bool needs_tile = true;
-  int published = 0;
+  TileFinder<Tiles> finder(queue, args);
+  if (is_finder) {
+    finder.start();
+    finder.find_next(0);
+  }
+  StageLoader<Core, kAIsKRows, kBIsKRows, kBlockK, kThreads, kStreamsB> loader(args, strides);
+  int load_slot = 0;
+  uint32_t load_stage = 0;
+  bool is_drained = false;
 
   Core core;
-  GemmTile tile{};
-  int64_t tile_k = 0;
-  bool starts_tile = true;
-  int taken = 0;
-
-  const auto dtype = static_cast<DType>(args.out_dtype);
-  const bool is_vector = can_store_vectors(args.out, strides.c, dtype);
-  int load_stage = 0;
-  int stage = 0;
-  int steps_ahead = 0;
+  int slot = 0;
+  uint32_t stage = 0;
+  int steps_left = 0;
+  int lag = 0;
   while (true) {
-    const bool is_full = steps_ahead == kStages - 1;
-    if (is_full) {
-      // The stage to compute has landed for this thread; the barrier makes it so for all, and says
-      // that nobody still reads the stage that is loaded next.
-      ptx::cp_async_wait<kStages - 2>();
-      __syncthreads();
+    // The stage to compute has landed for this thread; the barrier makes it so for all, and says
+    // that nobody still reads the stage that is loaded next.
+    ptx::cp_async_wait<kStages - 2>();
+    __syncthreads();
+    if (loader.is_done() && !is_drained) {
+      const GemmTile& next = queue.ring[load_slot];
+      is_drained = next.num_steps == 0;
+      loader.start(next);
+      load_slot = (load_slot + 1) % kRingTiles;
+      if (is_finder && !is_drained) finder.find_next(load_slot);
     }
-    if (needs_tile && !loading.is_end) {
-      if (!tiles.next(loading)) loading.is_end = 1;
-      if (threadIdx.x == 0) ring[published % kRingTiles] = loading;
-      ++published;
-      load_k = 0;
-    }
-    if (!loading.is_end) {
-      const uint32_t smem = stages + static_cast<uint32_t>(load_stage) * kStageBytes;
-      loader.load(smem, smem + Core::TileA::kBytes, loading, load_k);
-      load_k += kBlockK;
-      needs_tile = load_k >= loading.depth;
+    if (!is_drained) {
+      const uint32_t smem = stages + load_stage * kStageBytes;
+      loader.load_step(smem, smem + Core::TileA::kBytes);
     }
     ptx::cp_async_commit();
     load_stage = load_stage + 1 == kStages ? 0 : load_stage + 1;
-    if (!is_full) {
-      ++steps_ahead;
+    if (lag < kStages - 1) {
+      ++lag;
       continue;
     }
 
-    if (starts_tile) {
-      tile = ring[taken % kRingTiles];
-      ++taken;
-      if (tile.is_end) break;
-      tile_k = 0;
-      starts_tile = false;
+    const GemmTile& tile = queue.ring[slot];
+    if (steps_left == 0) {
+      steps_left = tile.num_steps;
+      if (steps_left == 0) return tile.c;
       core.clear();
     }
-    const uint32_t smem = stages + static_cast<uint32_t>(stage) * kStageBytes;
+    const uint32_t smem = stages + stage * kStageBytes;
     core.multiply(smem, smem + Core::TileA::kBytes, tile.m_live,
-                  Loader::live_k(tile.depth - tile_k));
+                  steps_left == 1 ? tile.last_k : kBlockK);
     stage = stage + 1 == kStages ? 0 : stage + 1;
-    tile_k += kBlockK;
-    if (tile_k >= tile.depth) {
-      auto* const base = static_cast<unsigned char*>(args.out) + tile.c * element_bytes(dtype);
-      core.store(
-          {base, strides.c * element_bytes(dtype), tile.m_live, tile.n_live, dtype, is_vector});
-      starts_tile = true;
+    if (--steps_left == 0) {
+      const auto dtype = static_cast<DType>(args.out_dtype);
+      const int bytes = element_bytes(dtype);
+      core.store({static_cast<unsigned char*>(args.out) + tile.c * bytes, strides.c * bytes,
+                  tile.m_live, tile.n_live, dtype, can_store_vectors(args.out, strides.c, dtype)});
+      slot = (slot + 1) % kRingTiles;
     }
   }
 }
 
-// Only one warp of the grid reports bad sizes.
-__device__ __forceinline__ bool is_reporting_warp() { return blockIdx.x == 0 && threadIdx.x < 32; }
+// Tiles of so few rows are for groups whose weights one tile reads. Larger groups' weights are read
+// again, and giving them up early costs them (measured: 4 % at 64 rows a group).
+constexpr int kMaxStreamedBlockM = 16;
 
 // out[r] = lhs[r] @ rhs[group of r], and zeros in the rows past the last group.
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T,
           bool kTransposeRhs, int kBlockM, int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void m_grouped_gemm(const KernelArgs& args) {
-  MGroupedTiles<kBlockM, kBlockN, kTransposeRhs> tiles(args, is_reporting_warp());
-  const OperandStrides strides{args.k, kTransposeRhs ? args.k : args.n, args.n};
-  run_tiles<Core<T, false, !kTransposeRhs, kBlockM, kBlockN, kBlockK, kThreads>, decltype(tiles),
-            false, !kTransposeRhs, kBlockK, kStages, kThreads>(args, strides, tiles);
+  constexpr bool kBIsKRows = !kTransposeRhs;
+  using TileCore = Core<T, false, kBIsKRows, kBlockM, kBlockN, kBlockK, kThreads>;
+  using Tiles = MGroupedTiles<kBlockM, kBlockN, kBlockK, kTransposeRhs>;
+  const int64_t num_rows = run_tiles<TileCore, Tiles, false, kBIsKRows, kBlockK, kStages, kThreads,
+                                     (kBlockM <= kMaxStreamedBlockM)>(
+      args, {args.k, kTransposeRhs ? args.k : args.n, args.n});
   const int bytes = element_bytes(static_cast<DType>(args.out_dtype));
   auto* const out = static_cast<unsigned char*>(args.out);
-  store_zeros(out + tiles.num_rows() * args.n * bytes, out + args.m * args.n * bytes);
+  store_zeros(out + num_rows * args.n * bytes, out + args.m * args.n * bytes);
 }
 
 // out[i] = lhs[rows of i]^T @ dout[rows of i]; a group without rows gets zeros.
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T, int kBlockM,
           int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
-  KGroupedTiles<kBlockM, kBlockN> tiles(args, is_reporting_warp());
-  const OperandStrides strides{args.k, args.n, args.n};
-  run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>, decltype(tiles), true, true,
-            kBlockK, kStages, kThreads>(args, strides, tiles);
+  run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>,
+            KGroupedTiles<kBlockM, kBlockN, kBlockK>, true, true, kBlockK, kStages, kThreads,
+            /*kStreamsB=*/false>(args, {args.k, args.n, args.n});
 }
 
 }  // namespace graphsafe_gg

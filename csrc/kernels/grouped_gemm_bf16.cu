@@ -6,5 +6,5 @@
   GG_M_GROUPED(gg_fwd_bf16_gkn, MmaCore, graphsafe_gg::ptx::Bf16, false, __VA_ARGS__)
 #define GG_GNK(...) \
   GG_M_GROUPED(gg_fwd_bf16_gnk, MmaCore, graphsafe_gg::ptx::Bf16, true, __VA_ARGS__)
-GG_FWD_TILES_16BIT(GG_GKN)
-GG_FWD_TILES_16BIT(GG_GNK)
+GG_FWD_GKN_TILES_16BIT(GG_GKN)
+GG_FWD_GNK_TILES_16BIT(GG_GNK)

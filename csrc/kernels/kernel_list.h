@@ -7,12 +7,19 @@
 #include "kernels/tile_shape.h"
 
 // X(block_m, block_n, block_k, num_stages, num_threads, blocks_per_sm)
-#define GG_FWD_TILES_16BIT(X) \
-  X(64, 128, 64, 4, 128, 2)   \
+#define GG_FWD_GKN_TILES_16BIT(X) \
+  X(16, 128, 64, 4, 128, 3)       \
+  X(64, 128, 64, 3, 128, 3)       \
+  X(64, 128, 64, 4, 128, 2)       \
   X(128, 128, 64, 3, 128, 2)
-#define GG_FWD_TILES_F32(X) X(64, 64, 32, 3, 128, 3)
+// Rows of an (n, k) tile run along k: 256 bytes of each keep DRAM pages open longer than 128.
+#define GG_FWD_GNK_TILES_16BIT(X) \
+  X(16, 64, 128, 3, 128, 3)       \
+  X(64, 128, 64, 3, 128, 3)       \
+  X(128, 128, 64, 3, 128, 2)
+#define GG_FWD_TILES_F32(X) X(64, 128, 32, 3, 128, 2)
 #define GG_DRHS_TILES_16BIT(X) X(128, 128, 64, 3, 128, 2)
-#define GG_DRHS_TILES_F32(X) X(64, 64, 32, 3, 128, 3)
+#define GG_DRHS_TILES_F32(X) X(64, 128, 32, 3, 128, 2)
 
 // Kernel names: gg_<op>_<type>[_<layout of rhs>]_m<block_m>n<block_n>k<block_k>s<num_stages>.
 #define GG_KERNEL_NAME(prefix, bm, bn, bk, stages) prefix##_m##bm##n##bn##k##bk##s##stages

@@ -45,13 +45,16 @@ class MmaCore {
   }
 
   // Fragments of 16 rows or 16 k without a live row or k are neither read nor multiplied.
-  __device__ void multiply(uint32_t smem_a, uint32_t smem_b, int m_live, int k_live) {
-    if (m_live == kBlockM && k_live == kBlockK) {
-      multiply<true>(smem_a, smem_b, kFragsM, kBlockK);
-      return;
-    }
+  __device__ __forceinline__ void multiply(uint32_t smem_a, uint32_t smem_b, int m_live,
+                                           int k_live) {
+    const uint32_t a_lane = smem_a + a_offset_;
+    const uint32_t b_lane = smem_b + b_offset_;
     const int live_frags = (m_live - warp_m_ + 15) / 16;
-    if (live_frags > 0) multiply<false>(smem_a, smem_b, live_frags, k_live);
+    if (k_live == kBlockK) {
+      multiply_step<kFragsM>(a_lane, b_lane, live_frags);
+    } else if (live_frags > 0) {
+      multiply_tail(a_lane, b_lane, live_frags, k_live);
+    }
   }
 
   __device__ void store(const TileOutput& out) const {
@@ -62,6 +65,7 @@ class MmaCore {
     unsigned char* to = out.at(row, col);
 #pragma unroll
     for (int i = 0; i < kFragsM; ++i) {
+      if (warp_m_ + i * 16 >= out.rows) break;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -84,25 +88,26 @@ class MmaCore {
 
  private:
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kWarpsM = kBlockM >= 128 ? kWarps / 2 : 1;
+  static constexpr int kWarpsM = kBlockM >= 128 ? kBlockM / 64 : 1;
   static constexpr int kWarpsN = kWarps / kWarpsM;
   static constexpr int kWarpM = kBlockM / kWarpsM;
   static constexpr int kWarpN = kBlockN / kWarpsN;
   static constexpr int kFragsM = kWarpM / 16;
   static constexpr int kFragsN = kWarpN / 8;
   static_assert(sizeof(T) == 2, "m16n8k16 takes 16-bit operands");
+  static_assert(kWarpsM * kWarpM == kBlockM && kWarpsN * kWarpN == kBlockN &&
+                    kWarpsM * kWarpsN == kWarps,
+                "the warps cover the tile once");
   static_assert(kWarpM % 16 == 0, "a warp's rows are whole m16 fragments");
   static_assert(kWarpN % 16 == 0, "one ldmatrix brings two n8 fragments");
   static_assert(kBlockK % 16 == 0, "a stage is whole k16 steps");
-
   static_assert(
       (kWarpM & (kWarpM - 1)) == 0 && (kWarpN & (kWarpN - 1)) == 0,
       "the chunks of a warp's fragments differ only in bits that its first one has clear");
   static_assert(TileA::kBytes % 1024 == 0 && TileB::kBytes % 1024 == 0,
                 "chunk bits of an address are those of its offset");
 
-  // The address bits in which the chunk of column `col` of a fragment differs from that of column
-  // 0.
+  // Address bits in which the chunk of a fragment's column differs from that of its first one.
   __device__ static constexpr uint32_t chunk_bits(int col) {
     return static_cast<uint32_t>(col / TileA::kChunkElements * kChunkBytes);
   }
@@ -120,32 +125,73 @@ class MmaCore {
     return Tile::offset(row + lane_row, chunk + lane_chunk);
   }
 
-  template <bool kFull>
-  __device__ __forceinline__ void multiply(uint32_t smem_a, uint32_t smem_b, int live_frags,
-                                           int k_live) {
-    const uint32_t a_lane = smem_a + a_offset_;
-    const uint32_t b_lane = smem_b + b_offset_;
+  __device__ __forceinline__ void load_a(uint32_t (&a)[4], uint32_t a_lane, int i, int k) const {
+    const uint32_t from =
+        kAIsKRows ? (a_lane ^ chunk_bits(i * 16)) + static_cast<uint32_t>(k * TileA::kRowBytes)
+                  : (a_lane ^ chunk_bits(k)) + static_cast<uint32_t>(i * 16 * TileA::kRowBytes);
+    ptx::load_matrix_x4<kAIsKRows>(a, from);
+  }
+
+  __device__ __forceinline__ void load_b(uint32_t (&b)[kFragsN / 2][4], uint32_t b_lane,
+                                         int k) const {
+#pragma unroll
+    for (int j = 0; j < kFragsN / 2; ++j) {
+      const uint32_t from =
+          kBIsKRows ? (b_lane ^ chunk_bits(j * 16)) + static_cast<uint32_t>(k * TileB::kRowBytes)
+                    : (b_lane ^ chunk_bits(k)) + static_cast<uint32_t>(j * 16 * TileB::kRowBytes);
+      ptx::load_matrix_x4<kBIsKRows>(b[j], from);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_row(int i, const uint32_t (&a)[4],
+                                               const uint32_t (&b)[kFragsN / 2][4]) {
+#pragma unroll
+    for (int j = 0; j < kFragsN; ++j) {
+      ptx::mma<T>(acc_[i][j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+
+  // A whole k-step for exactly kFrags live fragments of rows: no branches inside, and fragments are
+  // read one k16 step ahead of the arithmetic.
+  template <int kFrags>
+  __device__ __forceinline__ void multiply_step(uint32_t a_lane, uint32_t b_lane, int live_frags) {
+    if constexpr (kFrags > 0) {
+      if (live_frags < kFrags) {
+        multiply_step<kFrags - 1>(a_lane, b_lane, live_frags);
+        return;
+      }
+      uint32_t a[2][kFrags][4];
+      uint32_t b[2][kFragsN / 2][4];
+      load_b(b[0], b_lane, 0);
+#pragma unroll
+      for (int i = 0; i < kFrags; ++i) load_a(a[0][i], a_lane, i, 0);
+#pragma unroll
+      for (int k = 0; k < kBlockK; k += 16) {
+        const int now = k / 16 % 2;
+        if (k + 16 < kBlockK) {
+          load_b(b[1 - now], b_lane, k + 16);
+#pragma unroll
+          for (int i = 0; i < kFrags; ++i) load_a(a[1 - now][i], a_lane, i, k + 16);
+        }
+#pragma unroll
+        for (int i = 0; i < kFrags; ++i) multiply_row(i, a[now][i], b[now]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply_tail(uint32_t a_lane, uint32_t b_lane, int live_frags,
+                                                int k_live) {
 #pragma unroll
     for (int k = 0; k < kBlockK; k += 16) {
-      if (!kFull && k >= k_live) break;
+      if (k >= k_live) break;
       uint32_t b[kFragsN / 2][4];
-#pragma unroll
-      for (int j = 0; j < kFragsN / 2; ++j) {
-        const uint32_t from = kBIsKRows ? (b_lane ^ chunk_bits(j * 16)) + k * TileB::kRowBytes
-                                        : (b_lane ^ chunk_bits(k)) + j * 16 * TileB::kRowBytes;
-        ptx::load_matrix_x4<kBIsKRows>(b[j], from);
-      }
+      load_b(b, b_lane, k);
 #pragma unroll
       for (int i = 0; i < kFragsM; ++i) {
-        if (!kFull && i >= live_frags) break;
-        const uint32_t from = kAIsKRows ? (a_lane ^ chunk_bits(i * 16)) + k * TileA::kRowBytes
-                                        : (a_lane ^ chunk_bits(k)) + i * 16 * TileA::kRowBytes;
+        if (i >= live_frags) break;
         uint32_t a[4];
-        ptx::load_matrix_x4<kAIsKRows>(a, from);
-#pragma unroll
-        for (int j = 0; j < kFragsN; ++j) {
-          ptx::mma<T>(acc_[i][j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-        }
+        load_a(a, a_lane, i, k);
+        multiply_row(i, a, b);
       }
     }
   }

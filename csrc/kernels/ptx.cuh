@@ -12,33 +12,41 @@ __device__ __forceinline__ uint32_t smem_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// "createpolicy": how long L2 should keep what a load brings in.
+// "createpolicy": tells L2 to give up first what a load brings in.
 __device__ __forceinline__ uint64_t policy_evict_first() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 
-__device__ __forceinline__ uint64_t policy_evict_normal() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
+// "cp.async": copies 16 bytes; both addresses must be multiples of 16. A run-time byte count would
+// cost ten instructions a copy, a predicate costs none.
+__device__ __forceinline__ void cp_async_16(uint32_t smem, const void* src) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(smem), "l"(src) : "memory");
 }
 
-// "cp.async": copies `src_bytes` (0 to 16) and fills the rest of the 16 with zeros. Nothing is read
-// when src_bytes is 0. Both addresses must be multiples of 16.
-__device__ __forceinline__ void cp_async_16(uint32_t smem, const void* src, int src_bytes,
-                                            uint64_t policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(smem),
-               "l"(src), "r"(src_bytes), "l"(policy)
+__device__ __forceinline__ void cp_async_16(uint32_t smem, const void* src, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(smem), "l"(src),
+               "l"(policy)
                : "memory");
 }
 
-// The same for 4 bytes; both addresses must be multiples of 4.
-__device__ __forceinline__ void cp_async_4(uint32_t smem, const void* src, int src_bytes,
-                                           uint64_t policy) {
-  asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 4, %2, %3;" ::"r"(smem),
-               "l"(src), "r"(src_bytes), "l"(policy)
+// Copies 16 bytes, or writes 16 zeros and reads nothing.
+__device__ __forceinline__ void cp_async_16_or_zero(uint32_t smem, const void* src, bool is_live) {
+  asm volatile(
+      "{\n"
+      ".reg .pred is_dead;\n"
+      "setp.eq.u32 is_dead, %2, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, is_dead;\n"
+      "}" ::"r"(smem),
+      "l"(src), "r"(static_cast<uint32_t>(is_live))
+      : "memory");
+}
+
+// Copies `src_bytes` (0 to 4) and fills the rest of the 4 with zeros; both addresses must be
+// multiples of 4.
+__device__ __forceinline__ void cp_async_4(uint32_t smem, const void* src, int src_bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(smem), "l"(src), "r"(src_bytes)
                : "memory");
 }
 

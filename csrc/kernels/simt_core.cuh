@@ -13,7 +13,7 @@
 
 namespace graphsafe_gg {
 
-// Template arguments as in MmaCore. A thread owns 8 rows x 4 neighbouring columns.
+// Template arguments as in MmaCore. A thread owns 8 rows x 4 neighbouring columns of every 64.
 template <typename T, bool kAIsKRows, bool kBIsKRows, int kBlockM, int kBlockN, int kBlockK,
           int kThreads>
 class SimtCore {
@@ -51,18 +51,23 @@ class SimtCore {
   __device__ void store(const TileOutput& out) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const int cols_left = row(i) < out.rows ? out.cols - thread_n_ * 4 : 0;
-      store_4(out.at(row(i), thread_n_ * 4), acc_[i], cols_left, out);
+#pragma unroll
+      for (int j = 0; j < kCols; j += 4) {
+        const float v[4] = {acc_[i][j], acc_[i][j + 1], acc_[i][j + 2], acc_[i][j + 3]};
+        const int col = j * kThreadsN + thread_n_ * 4;
+        store_4(out.at(row(i), col), v, row(i) < out.rows ? out.cols - col : 0, out);
+      }
     }
   }
 
  private:
   static constexpr int kRows = 8;
-  static constexpr int kCols = 4;
   static constexpr int kThreadsM = 8;
+  static constexpr int kThreadsN = kThreads / kThreadsM;
+  static constexpr int kCols = kBlockN / kThreadsN;
   static_assert(sizeof(T) == 4, "operands are float32");
   static_assert(kBlockM == kThreadsM * kRows, "8 threads of 8 rows");
-  static_assert(kBlockN * kThreadsM == kThreads * kCols, "the other threads lie along n");
+  static_assert(kCols % 4 == 0, "columns are read 16 bytes at a time");
   static_assert(kThreads == 128, "the thread layout is that of 4 warps");
   static_assert(kBlockK % 16 == 0, "rows of k are copied in steps of 16");
 
@@ -126,17 +131,21 @@ class SimtCore {
 
   __device__ void load_b(float (&b)[4][kCols], uint32_t smem, int k) const {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const uint32_t from =
-          kBIsKRows ? TileB::offset(k + i, thread_n_) : TileB::offset(thread_n_ * 4 + i, k / 4);
-      const float4 v = ptx::load_shared_16(smem + from);
-      const float values[4] = {v.x, v.y, v.z, v.w};
+    for (int j = 0; j < kCols; j += 4) {
+      const int chunk = j / 4 * kThreadsN + thread_n_;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if constexpr (kBIsKRows) {
-          b[i][e] = values[e];
-        } else {
-          b[e][i] = values[e];
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t from =
+            kBIsKRows ? TileB::offset(k + i, chunk) : TileB::offset(chunk * 4 + i, k / 4);
+        const float4 v = ptx::load_shared_16(smem + from);
+        const float values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if constexpr (kBIsKRows) {
+            b[i][j + e] = values[e];
+          } else {
+            b[e][j + i] = values[e];
+          }
         }
       }
     }

@@ -17,14 +17,20 @@ namespace graphsafe_gg {
 struct GemmTile {
   int64_t a;
   int64_t b;
-  int64_t c;
-  int64_t depth;   // length of the contraction; 0 gives zeros
-  int32_t m_live;  // rows of c in the tile
-  int32_t n_live;  // columns of c in the tile
-  int32_t b_is_read_once;
-  int32_t is_end;  // no tile: the block is done
+  int64_t c;          // in the end marker: the rows of all groups together
+  int32_t num_steps;  // k-steps of the tile, at least 1; 0 marks the end
+  int32_t last_k;     // k that exist in the last step; 0 (of one step) gives zeros
+  int32_t m_live;     // rows of c in the tile
+  int32_t n_live;     // columns of c in the tile
 };
-static_assert(sizeof(GemmTile) == kRingTileBytes, "the ring in shared memory holds these");
+
+// What the warps of a block share about their tiles: see run_tiles.
+struct TileQueue {
+  GemmTile ring[kRingTiles];
+  ScanState scan;
+  int64_t next_tile;
+};
+static_assert(sizeof(TileQueue) == kTileQueueBytes, "the host sizes shared memory by this");
 
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -58,93 +64,97 @@ __device__ __forceinline__ int32_t live(int64_t total, int64_t first, int block)
   return static_cast<int32_t>(total - first < block ? total - first : block);
 }
 
-// out[r] = lhs[r] @ rhs[group of r]: tiles over the rows of each group.
-template <int kBlockM, int kBlockN, bool kTransposeRhs>
-class MGroupedTiles {
- public:
-  __device__ MGroupedTiles(const KernelArgs& args, bool records_errors)
-      : args_(args),
-        num_n_tiles_(ceil_div(args.n, kBlockN)),
-        scan_(args, TilesOf{num_n_tiles_}, records_errors),
-        next_(blockIdx.x) {}
+__device__ __forceinline__ void set_depth(GemmTile& tile, int64_t depth, int block_k) {
+  const int64_t steps = depth == 0 ? 1 : ceil_div(depth, block_k);
+  tile.num_steps = static_cast<int32_t>(steps);
+  tile.last_k = static_cast<int32_t>(depth - (steps - 1) * block_k);
+}
 
-  __device__ bool next(GemmTile& tile) {
-    GroupTile found;
-    if (!scan_.find(next_, found)) return false;
-    next_ += gridDim.x;
-    const int64_t num_m_tiles = ceil_div(found.size, kBlockM);
-    const TileCoord at = tile_coord(found.tile, num_m_tiles, num_n_tiles_);
+// out[r] = lhs[r] @ rhs[group of r]: tiles over the rows of each group.
+template <int kBlockM, int kBlockN, int kBlockK, bool kTransposeRhs>
+struct MGroupedTiles {
+  const KernelArgs& args;
+  const int64_t num_n_tiles = ceil_div(args.n, kBlockN);
+
+  __device__ int64_t operator()(int64_t rows) const {
+    return ceil_div(rows, kBlockM) * num_n_tiles;
+  }
+
+  __device__ GemmTile tile(const GroupTile& found) const {
+    const TileCoord at = tile_coord(found.tile, ceil_div(found.size, kBlockM), num_n_tiles);
     const int64_t m_first = at.m_tile * kBlockM;
     const int64_t n_first = at.n_tile * kBlockN;
     const int64_t row = found.start + m_first;
-    tile.a = row * args_.k;
-    tile.b = found.group * args_.k * args_.n + (kTransposeRhs ? n_first * args_.k : n_first);
-    tile.c = row * args_.n + n_first;
-    tile.depth = args_.k;
+    GemmTile tile;
+    tile.a = row * args.k;
+    tile.b = found.group * args.k * args.n + (kTransposeRhs ? n_first * args.k : n_first);
+    tile.c = row * args.n + n_first;
     tile.m_live = live(found.size, m_first, kBlockM);
-    tile.n_live = live(args_.n, n_first, kBlockN);
-    tile.b_is_read_once = num_m_tiles == 1;
-    tile.is_end = 0;
-    return true;
+    tile.n_live = live(args.n, n_first, kBlockN);
+    set_depth(tile, args.k, kBlockK);
+    return tile;
   }
-
-  __device__ int64_t num_rows() const { return scan_.num_rows(); }
-
- private:
-  struct TilesOf {
-    int64_t num_n_tiles;
-    __device__ int64_t operator()(int64_t rows) const {
-      return ceil_div(rows, kBlockM) * num_n_tiles;
-    }
-  };
-
-  const KernelArgs& args_;
-  const int64_t num_n_tiles_;
-  GroupScan<TilesOf> scan_;
-  int64_t next_;
 };
 
 // out[i] = lhs[rows of i]^T @ dout[rows of i]: each group has ceil(k / block_m) x ceil(n / block_n)
 // tiles, and its rows are the contraction.
-template <int kBlockM, int kBlockN>
-class KGroupedTiles {
- public:
-  __device__ KGroupedTiles(const KernelArgs& args, bool records_errors)
-      : args_(args),
-        num_m_tiles_(ceil_div(args.k, kBlockM)),
-        num_n_tiles_(ceil_div(args.n, kBlockN)),
-        scan_(args, TilesOf{num_m_tiles_ * num_n_tiles_}, records_errors),
-        next_(blockIdx.x) {}
+template <int kBlockM, int kBlockN, int kBlockK>
+struct KGroupedTiles {
+  const KernelArgs& args;
+  const int64_t num_m_tiles = ceil_div(args.k, kBlockM);
+  const int64_t num_n_tiles = ceil_div(args.n, kBlockN);
 
-  __device__ bool next(GemmTile& tile) {
-    GroupTile found;
-    if (!scan_.find(next_, found)) return false;
-    next_ += gridDim.x;
-    const TileCoord at = tile_coord(found.tile, num_m_tiles_, num_n_tiles_);
+  __device__ int64_t operator()(int64_t) const { return num_m_tiles * num_n_tiles; }
+
+  __device__ GemmTile tile(const GroupTile& found) const {
+    const TileCoord at = tile_coord(found.tile, num_m_tiles, num_n_tiles);
     const int64_t m_first = at.m_tile * kBlockM;
     const int64_t n_first = at.n_tile * kBlockN;
-    tile.a = found.start * args_.k + m_first;
-    tile.b = found.start * args_.n + n_first;
-    tile.c = (found.group * args_.k + m_first) * args_.n + n_first;
-    tile.depth = found.size;
-    tile.m_live = live(args_.k, m_first, kBlockM);
-    tile.n_live = live(args_.n, n_first, kBlockN);
-    tile.b_is_read_once = 0;
-    tile.is_end = 0;
-    return true;
+    GemmTile tile;
+    tile.a = found.start * args.k + m_first;
+    tile.b = found.start * args.n + n_first;
+    tile.c = (found.group * args.k + m_first) * args.n + n_first;
+    tile.m_live = live(args.k, m_first, kBlockM);
+    tile.n_live = live(args.n, n_first, kBlockN);
+    set_depth(tile, found.size, kBlockK);
+    return tile;
+  }
+};
+
+// Finds the tiles of a block: every gridDim.x-th from blockIdx.x on. One warp calls it.
+template <class Tiles>
+class TileFinder {
+ public:
+  __device__ TileFinder(TileQueue& queue, const KernelArgs& args)
+      : queue_(queue), tiles_{args}, scan_(queue.scan, args, tiles_) {}
+
+  __device__ void start() {
+    if (threadIdx.x == 0) queue_.next_tile = blockIdx.x;
+    // One block of the grid reports bad sizes.
+    scan_.start(/*records_errors=*/blockIdx.x == 0);
+  }
+
+  __device__ void find_next(int slot) {
+    GroupTile found;
+    const bool has_tile = scan_.find(queue_.next_tile, found);
+    GemmTile tile{};
+    if (has_tile) {
+      tile = tiles_.tile(found);
+    } else {
+      tile.c = scan_.num_rows();
+    }
+    __syncwarp();
+    if (threadIdx.x == 0) {
+      queue_.ring[slot] = tile;
+      queue_.next_tile += gridDim.x;
+    }
+    __syncwarp();
   }
 
  private:
-  struct TilesOf {
-    int64_t num_tiles;
-    __device__ int64_t operator()(int64_t) const { return num_tiles; }
-  };
-
-  const KernelArgs& args_;
-  const int64_t num_m_tiles_;
-  const int64_t num_n_tiles_;
-  GroupScan<TilesOf> scan_;
-  int64_t next_;
+  TileQueue& queue_;
+  const Tiles tiles_;
+  GroupScan<Tiles> scan_;
 };
 
 }  // namespace graphsafe_gg

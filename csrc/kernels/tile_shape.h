@@ -21,13 +21,14 @@ constexpr bool operator==(const TileShape& a, const TileShape& b) {
          a.num_stages == b.num_stages && a.num_threads == b.num_threads;
 }
 
-// Tiles that are being loaded or computed sit in a ring behind the stages: 48 bytes each.
+// Behind the stages, shared memory holds the tiles that are being found, loaded or computed, and
+// the state of the scan of group_sizes.
 constexpr int kRingTiles = 8;
-constexpr int kRingTileBytes = 48;
+constexpr int kTileQueueBytes = 40 * kRingTiles + 2 * 8 * 128 + 4 * 8 + 8;
 
 constexpr int smem_bytes(const TileShape& shape, int element_bytes) {
   return shape.num_stages * (shape.block_m + shape.block_n) * shape.block_k * element_bytes +
-         kRingTiles * kRingTileBytes;
+         kTileQueueBytes;
 }
 
 }  // namespace graphsafe_gg
