@@ -61,9 +61,9 @@ def compile_into(
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         fatbin = pathlib.Path(temporary) / f"{stem}.fatbin"
         depfile = pathlib.Path(temporary) / "inputs.d"
+        outputs = ["-fatbin", "-o", fatbin, "-MMD", "-MF", depfile]
         status = subprocess.call(
-            [options.nvcc, *options.flags, "-fatbin", "-MMD", "-MF", depfile]
-            + ["-o", fatbin, options.source]
+            [options.nvcc, *options.flags, *outputs, options.source]
         )
         if status != 0:
             sys.exit(status)
@@ -75,8 +75,8 @@ def compile_into(
             "inputs": {path: hash_file(path) for path in inputs},
         }
         record.write_text(json.dumps(content, indent=1))
-        # Another build may do the same: each rename is atomic, and the hash of the fatbin in
-        # the record tells a pair that does not match.
+        # Another build may do the same: each rename is atomic, and the record's hash of
+        # the fatbin tells a pair that does not match.
         fatbin.replace(folder / fatbin.name)
         record.replace(folder / record.name)
     return inputs
@@ -91,8 +91,8 @@ def main() -> None:
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("flags", nargs="+", help="flags of nvcc, after --")
     options = parser.parse_args()
-    version = subprocess.run([options.nvcc, "--version"], capture_output=True, text=True)
-    command = [version.stdout, *options.flags]
+    version = subprocess.check_output([options.nvcc, "--version"], text=True)
+    command = [version, *options.flags]
     options.shared.mkdir(parents=True, exist_ok=True)
     stored = options.shared / f"{options.source.stem}.fatbin"
     inputs = stored_inputs(stored.with_suffix(".json"), stored, command)

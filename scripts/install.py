@@ -77,8 +77,9 @@ def make_env(env: pathlib.Path) -> None:
     stamp.write_text(json.dumps({"python": identity}))
 
 
-def pip(env: pathlib.Path, *arguments: object) -> None:
-    run(python_of(env), "-m", "pip", "-q", "--disable-pip-version-check", *arguments)
+def pip(env_folder: pathlib.Path, *arguments: object, env: dict | None = None) -> None:
+    quiet = ("-q", "--disable-pip-version-check")
+    run(python_of(env_folder), "-m", "pip", *quiet, *arguments, env=env)
 
 
 def has_gpu() -> bool:
@@ -134,44 +135,45 @@ def build_env(pip_nvcc: bool) -> pathlib.Path:
     return env
 
 
+def build_environment(env: pathlib.Path, cuda: bool, nvcc: str | None) -> dict:
+    """Environment variables of a build with the programs in `env`."""
+    environment = dict(os.environ)
+    environment["PATH"] = f"{env / 'bin'}:{environment.get('PATH', os.defpath)}"
+    if cuda:
+        packages = sysconfig.get_path("platlib", vars={"base": env, "platbase": env})
+        environment["CUDACXX"] = nvcc or f"{packages}/nvidia/cu13/bin/nvcc"
+    return environment
+
+
 def build_wheel(
     folder: pathlib.Path, cuda: bool, testing: bool, exact_nvcc: bool
 ) -> pathlib.Path:
     """Builds the wheel into `folder`, unless the one there was built from the same."""
-    nvcc = system_nvcc() if cuda else None
-    if nvcc and exact_nvcc and nvcc[1] != NVCC_RELEASE:
-        nvcc = None
-    key = fingerprint(sys.version, cuda, testing, nvcc)
+    nvcc, release = (system_nvcc() if cuda else None) or (None, None)
+    if exact_nvcc and release != NVCC_RELEASE:
+        nvcc, release = None, None
+    key = fingerprint(sys.version, cuda, testing, nvcc, release)
     stamp = folder / "wheel.json"
     built = read_stamp(stamp)
     if built.get("fingerprint") == key and (folder / built["wheel"]).exists():
         return folder / built["wheel"]
     env = build_env(pip_nvcc=cuda and nvcc is None)
-    kernels = f"on, nvcc {nvcc[1] if nvcc else NVCC_RELEASE + ' from pip'}"
+    kernels = f"nvcc {release or NVCC_RELEASE + ' from pip'}" if cuda else "off"
     extension = ", with the test extension" if testing else ""
-    say(f"building the wheel (CUDA kernels {kernels if cuda else 'off'}{extension})")
+    say(f"building the wheel (CUDA kernels: {kernels}{extension})")
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("graphsafe_gg-*.whl"):
         old.unlink()
-    environment = dict(os.environ)
-    environment["PATH"] = f"{env / 'bin'}:{environment.get('PATH', os.defpath)}"
-    if nvcc:
-        environment["CUDACXX"] = nvcc[0]
-    elif cuda:
-        packages = sysconfig.get_path("platlib", vars={"base": env, "platbase": env})
-        environment["CUDACXX"] = f"{packages}/nvidia/cu13/bin/nvcc"
-    pip_options = ["--no-deps", "--no-build-isolation", "-w", folder, ROOT]
     settings = {
         "cmake.define.GG_CUDA": "ON" if cuda else "OFF",
         "cmake.define.GG_KERNEL_BUILD_DIR": BUILD / "kernels",
         "cmake.define.GG_TESTING": "ON" if testing else "OFF",
         "build-dir": BUILD / "wheel" / "{wheel_tag}",
     }
-    pip_options += [f"--config-settings={name}={value}" for name, value in settings.items()]
-    run(
-        *(python_of(env), "-m", "pip", "-q", "--disable-pip-version-check", "wheel"),
-        *pip_options,
-        env=environment,
+    pip(
+        *(env, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT),
+        *(f"--config-settings={name}={value}" for name, value in settings.items()),
+        env=build_environment(env, cuda, nvcc),
     )
     (wheel,) = folder.glob("graphsafe_gg-*.whl")
     stamp.write_text(json.dumps({"fingerprint": key, "wheel": wheel.name}))
@@ -241,7 +243,7 @@ def main() -> None:
             extras.add("cuda13")
         install(options.env, wheel, extras, options.jax)
     else:
-        print(wheel)
+        say(f"made {wheel}")
 
 
 if __name__ == "__main__":
