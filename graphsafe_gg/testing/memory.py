@@ -29,10 +29,10 @@ def dirty_memory(device: jax.Device | None = None, fill: float = float("nan")) -
       fill: what the memory reads as in float32; NaN reads as NaN in bfloat16 and
         float16 too.
     """
-    device = device or jax.devices()[0]
+    target = jax.devices()[0] if device is None else device
     bits = _NAN_BITS if np.isnan(fill) else int(np.float32(fill).view(np.uint32))
-    blocks = _CPU_BLOCKS if device.platform == "cpu" else _GPU_BLOCKS
-    word = jax.device_put(np.uint32(bits), device)
+    blocks = _CPU_BLOCKS if target.platform == "cpu" else _GPU_BLOCKS
+    word = jax.device_put(np.uint32(bits), target)
     held = [
         _filled(word, size_bytes // 4)
         for size_bytes, count in blocks
