@@ -15,6 +15,8 @@ from support.recording import recorded
 import graphsafe_gg as gg
 from graphsafe_gg import _ffi
 
+pytestmark = pytest.mark.gpu
+
 GOOD = random_operands([8, 8, 8, 8], M, 12, 20)
 NEGATIVE, ABOVE = BAD_SIZES["negative"], BAD_SIZES["sum_above_m"]
 

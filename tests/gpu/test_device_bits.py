@@ -10,6 +10,8 @@ from support.operands import DTYPES, random_operands
 from support.platforms import is_cuda
 from support.products import assert_products_bit_equal, check_products, run_products
 
+pytestmark = pytest.mark.gpu
+
 SHAPES = {
     "few_large": ([700, 0, 324], 1024, 512, 384),
     "many_small": ([3, 0, 17, 1, 64, 0, 2, 9] * 8, 800, 512, 384),

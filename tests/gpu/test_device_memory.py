@@ -12,6 +12,8 @@ from support.products import Products, run_products, truth_of
 
 from graphsafe_gg.testing import assert_bit_equal, assert_close
 
+pytestmark = pytest.mark.gpu
+
 SHAPES = {
     "aligned_axes": ([33, 0, 70, 9], 128, 64, 96),
     "odd_axes": ([33, 0, 70, 9], 115, 67, 45),

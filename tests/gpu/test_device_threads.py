@@ -12,6 +12,8 @@ from support.operands import random_operands
 from support.platforms import is_cuda
 from support.products import assert_products_close, run_products, truth_of
 
+pytestmark = pytest.mark.gpu
+
 NUM_THREADS = 8
 HELD = 10
 

@@ -12,6 +12,8 @@ from support.products import check_products, run_products
 
 import graphsafe_gg as gg
 
+pytestmark = pytest.mark.gpu
+
 SIZES = [30, 0, 5, 61]
 NUM_CALLS = 10
 

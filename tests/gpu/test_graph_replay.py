@@ -21,6 +21,8 @@ from support.products import (
 import graphsafe_gg as gg
 from graphsafe_gg.testing import assert_bit_equal, dirty_memory, size_patterns
 
+pytestmark = pytest.mark.gpu
+
 M, K, N, G = 192, 64, 96, 8
 ALL_SIZES = np.stack([*size_patterns(G, M).values(), *size_patterns(G, M, 1).values()])
 NUM_SIZES = len(ALL_SIZES)

@@ -2,18 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest plugin behind --results: the tests on a GPU as a file of suite gpu-tests."""
 
+import importlib
 import json
-import subprocess
 import sys
-import warnings
+import time
 from pathlib import Path
 
 import pytest
 
-import graphsafe_gg as gg
-
 _BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-_QUERY = "name,driver_version,clocks.sm,power.draw"
 
 
 class ResultFile:
@@ -22,6 +19,8 @@ class ResultFile:
     def __init__(self, file: str):
         self._file = Path(file)
         self._rows: dict[str, dict] = {}
+        self._start = time.perf_counter()
+        self._sampler = _benchmarks_module("gpu_facts").Sampler()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
@@ -53,19 +52,23 @@ class ResultFile:
         except Exception as error:
             # GPU time is scarce: the rows are kept even where the header is not.
             self._file.write_text(json.dumps({"suite": "gpu-tests", "rows": rows}))
-            warnings.warn(
-                f"--results: only the rows were written: {error}", stacklevel=1
-            )
+            print(f"\n--results: only the rows were written: {error}", file=sys.stderr)
 
     def _write_checked(self, rows: list[dict]) -> None:
-        sys.path.insert(0, str(_BENCHMARKS))
-        try:
-            import results
-        finally:
-            sys.path.remove(str(_BENCHMARKS))
-        header = _gpu_header()
-        document = results.document("gpu-tests", rows, **header)
+        results = _benchmarks_module("results")
+        load = self._sampler.median_since(self._start)
+        self._sampler.stop()
+        header = _benchmarks_module("gpu_facts").query()
+        document = results.document("gpu-tests", rows, **header, **load)
         results.write(document, self._file.parent).replace(self._file)
+
+
+def _benchmarks_module(name: str):
+    sys.path.insert(0, str(_BENCHMARKS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(_BENCHMARKS))
 
 
 def _reason(report) -> str:
@@ -75,17 +78,3 @@ def _reason(report) -> str:
         crash = getattr(report.longrepr, "reprcrash", None)
         text = crash.message if crash else str(report.longrepr)
     return " ".join(text.split())[:300]
-
-
-def _gpu_header() -> dict:
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    first_gpu = answer.stdout.splitlines()[0]
-    name, driver, clock, power = (field.strip() for field in first_gpu.split(","))
-    return {
-        "gpu": name,
-        "driver": driver,
-        "cuda": gg.stats()["build"]["cuda_toolkit"],
-        "sm_clock_mhz": float(clock),
-        "power_w": float(power),
-    }
