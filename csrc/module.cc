@@ -82,8 +82,8 @@ nb::dict stats() {
     entry["host_waits"] = host_waits;
     entry["host_wait_us"] = static_cast<double>(host_wait_ns) * 1e-3;
     entry["slots"] = device->slots().num_slots();
-    entry["pinned_bytes"] = device->size_copies().pinned_bytes() +
-                            device->slots().pinned_bytes() + device->sites().pinned_bytes();
+    entry["pinned_bytes"] = device->size_copies().pinned_bytes() + device->slots().pinned_bytes() +
+                            device->sites().pinned_bytes();
     entry["sites"] = sites;
     devices[nb::int_(device->ordinal())] = entry;
   }
@@ -131,8 +131,9 @@ NB_MODULE(_ext, m) {
   m.def("set_on_bad_sizes", &set_on_bad_sizes_by_name, nb::arg("policy"));
   m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
-  m.def("set_sgemm", [](nb::capsule sgemm) {
-    cpu::set_sgemm(reinterpret_cast<cpu::Sgemm*>(sgemm.data()));
-  }, nb::arg("sgemm"));
+  m.def(
+      "set_sgemm",
+      [](nb::capsule sgemm) { cpu::set_sgemm(reinterpret_cast<cpu::Sgemm*>(sgemm.data())); },
+      nb::arg("sgemm"));
   bind_raw(m);
 }

@@ -47,9 +47,9 @@ void multiply(Matrix a, Matrix b, int64_t rows, int64_t cols, int64_t depth, flo
 
 void check_blas_dims(const Problem& problem) {
   if (std::max(problem.k, problem.n) > kMaxBlasDim) {
-    throw Unimplemented("grouped_gemm: k and n must be below 2^31 on a CPU; got k = " +
-                        std::to_string(problem.k) + ", n = " + std::to_string(problem.n) +
-                        ". Split the product.");
+    throw Unimplemented(
+        "grouped_gemm: k and n must be below 2^31 on a CPU; got k = " + std::to_string(problem.k) +
+        ", n = " + std::to_string(problem.n) + ". Split the product.");
   }
 }
 
@@ -95,18 +95,17 @@ void multiply_rows(const Problem& p, const char* lhs, const char* rhs, int64_t r
     scratch.out.resize(static_cast<size_t>(rows * p.n));
     result = scratch.out.data();
   }
-  const int64_t panel = p.dtype == DType::kF32
-                            ? p.k
-                            : std::clamp<int64_t>(kPanelElements / p.n, 1, p.k);
+  const int64_t panel =
+      p.dtype == DType::kF32 ? p.k : std::clamp<int64_t>(kPanelElements / p.n, 1, p.k);
   for (int64_t k0 = 0; k0 < p.k; k0 += panel) {
     const int64_t depth = std::min(panel, p.k - k0);
     Matrix a{nullptr, 0, false};
     a.data = as_float(p.dtype, at(lhs, p.dtype, k0), p.k, rows, depth, scratch.lhs, a.stride);
     Matrix b{nullptr, 0, p.transpose_rhs};
-    b.data = p.transpose_rhs
-                 ? as_float(p.dtype, at(rhs, p.dtype, k0), p.k, p.n, depth, scratch.rhs, b.stride)
-                 : as_float(p.dtype, at(rhs, p.dtype, k0 * p.n), p.n, depth, p.n, scratch.rhs,
-                            b.stride);
+    b.data =
+        p.transpose_rhs
+            ? as_float(p.dtype, at(rhs, p.dtype, k0), p.k, p.n, depth, scratch.rhs, b.stride)
+            : as_float(p.dtype, at(rhs, p.dtype, k0 * p.n), p.n, depth, p.n, scratch.rhs, b.stride);
     multiply(a, b, rows, p.n, depth, k0 == 0 ? 0.0f : 1.0f, result, p.n);
   }
   if (!is_direct) from_float(p.out_dtype, result, rows * p.n, out);
@@ -124,11 +123,9 @@ void contract_rows(const Problem& p, const char* lhs, const char* dout, int64_t 
   for (int64_t r0 = 0; r0 < rows; r0 += kRowBlock) {
     const int64_t depth = std::min(kRowBlock, rows - r0);
     Matrix a{nullptr, 0, true};
-    a.data =
-        as_float(p.dtype, at(lhs, p.dtype, r0 * p.k), p.k, depth, p.k, scratch.lhs, a.stride);
+    a.data = as_float(p.dtype, at(lhs, p.dtype, r0 * p.k), p.k, depth, p.k, scratch.lhs, a.stride);
     Matrix b{nullptr, 0, false};
-    b.data =
-        as_float(p.dtype, at(dout, p.dtype, r0 * p.n), p.n, depth, p.n, scratch.rhs, b.stride);
+    b.data = as_float(p.dtype, at(dout, p.dtype, r0 * p.n), p.n, depth, p.n, scratch.rhs, b.stride);
     multiply(a, b, p.k, p.n, depth, r0 == 0 ? 0.0f : 1.0f, result, p.n);
   }
   if (!is_direct) from_float(p.out_dtype, result, p.k * p.n, out);
@@ -152,8 +149,8 @@ void grouped_gemm(const Problem& p, const void* lhs, const void* rhs,
     const int64_t end = row + sizes[group];
     while (row < end) {
       const int64_t rows = std::min(block, end - row);
-      multiply_rows(p, at(lhs, p.dtype, row * p.k), weights, rows,
-                    at(out, p.out_dtype, row * p.n), scratch);
+      multiply_rows(p, at(lhs, p.dtype, row * p.k), weights, rows, at(out, p.out_dtype, row * p.n),
+                    scratch);
       row += rows;
     }
   }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU handlers: stateless, because XLA's CPU runtime calls execute only.
 #include "cpu/grouped_gemm.h"
-
 #include "ffi/handlers.h"
 #include "runtime/group_sizes.h"
 
@@ -11,8 +10,7 @@ namespace {
 
 std::vector<int64_t> checked_sizes(const Problem& problem, const Buffer& group_sizes,
                                    int64_t site) {
-  auto sizes =
-      read_group_sizes(group_sizes.untyped_data(), problem.size_type, problem.num_groups);
+  auto sizes = read_group_sizes(group_sizes.untyped_data(), problem.size_type, problem.num_groups);
   const SizeErrorRecord error = find_size_error(sizes, problem.m);
   if (error.kind != kNoSizeError) {
     throw InvalidArgument(describe_size_error(error, static_cast<uint64_t>(site)));
@@ -22,8 +20,8 @@ std::vector<int64_t> checked_sizes(const Problem& problem, const Buffer& group_s
 
 }  // namespace
 
-ffi::Error grouped_gemm_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes,
-                            Result out, bool transpose_rhs, int64_t site) {
+ffi::Error grouped_gemm_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes, Result out,
+                            bool transpose_rhs, int64_t site) {
   return fence([&] {
     const Problem problem = grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs);
     cpu::grouped_gemm(problem, lhs.untyped_data(), rhs.untyped_data(),
@@ -31,8 +29,7 @@ ffi::Error grouped_gemm_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes,
   });
 }
 
-ffi::Error drhs_cpu(Buffer lhs, Buffer dout, Buffer group_sizes,
-                    Result out, int64_t site) {
+ffi::Error drhs_cpu(Buffer lhs, Buffer dout, Buffer group_sizes, Result out, int64_t site) {
   return fence([&] {
     const Problem problem = drhs_problem(lhs, dout, group_sizes, *out);
     cpu::grouped_drhs(problem, lhs.untyped_data(), dout.untyped_data(),

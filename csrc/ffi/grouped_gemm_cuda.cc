@@ -39,8 +39,7 @@ void execute(int ordinal, const Problem& problem, const Operands& operands, int6
   launch(device, problem, operands, site, /*max_group_rows=*/-1, stream);
   int status = 0;
   check(cuda_api().stream_is_capturing(stream, &status), "cuStreamIsCapturing", ordinal);
-  auto& calls =
-      status == cuda::kStreamCaptureStatusActive ? site.captured_calls : site.eager_calls;
+  auto& calls = status == cuda::kStreamCaptureStatusActive ? site.captured_calls : site.eager_calls;
   calls.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -51,39 +50,36 @@ void set_on_bad_sizes(OnBadSizes policy) {
 }
 
 ffi::Error grouped_gemm_device_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                          Buffer group_sizes, Result out,
-                                          bool transpose_rhs, int64_t site) {
+                                          Buffer group_sizes, Result out, bool transpose_rhs,
+                                          int64_t site) {
   return fence([&] {
     initialize(ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs), site);
   });
 }
 
-ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, Buffer lhs,
-                                       Buffer rhs, Buffer group_sizes, Result out,
-                                       bool transpose_rhs, int64_t site) {
+ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
+                                       Buffer group_sizes, Result out, bool transpose_rhs,
+                                       int64_t site) {
   return fence([&] {
-    execute(ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs),
-           {lhs.untyped_data(), rhs.untyped_data(), group_sizes.untyped_data(),
-            out->untyped_data()},
-           site, stream);
+    execute(
+        ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs),
+        {lhs.untyped_data(), rhs.untyped_data(), group_sizes.untyped_data(), out->untyped_data()},
+        site, stream);
   });
 }
 
-ffi::Error drhs_device_initialize(int32_t ordinal, Buffer lhs, Buffer dout,
-                                  Buffer group_sizes, Result out, int64_t site) {
-  return fence([&] {
-    initialize(ordinal, drhs_problem(lhs, dout, group_sizes, *out), site);
-  });
+ffi::Error drhs_device_initialize(int32_t ordinal, Buffer lhs, Buffer dout, Buffer group_sizes,
+                                  Result out, int64_t site) {
+  return fence([&] { initialize(ordinal, drhs_problem(lhs, dout, group_sizes, *out), site); });
 }
 
-ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, Buffer lhs,
-                               Buffer dout, Buffer group_sizes, Result out,
-                               int64_t site) {
+ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer dout,
+                               Buffer group_sizes, Result out, int64_t site) {
   return fence([&] {
-    execute(ordinal, drhs_problem(lhs, dout, group_sizes, *out),
-           {lhs.untyped_data(), dout.untyped_data(), group_sizes.untyped_data(),
-            out->untyped_data()},
-           site, stream);
+    execute(
+        ordinal, drhs_problem(lhs, dout, group_sizes, *out),
+        {lhs.untyped_data(), dout.untyped_data(), group_sizes.untyped_data(), out->untyped_data()},
+        site, stream);
   });
 }
 

@@ -52,8 +52,7 @@ void execute_async(const Call& call, const Buffer& ticket, int64_t fallback, CUs
   DeviceState& device = DeviceState::get(call.ordinal);
   Site& site = device.sites().at(static_cast<uint64_t>(call.site));
   if (fallback != 0) site.count(static_cast<Fallback>(fallback));
-  HostSizes host =
-      wait_for_ticket(device, call.sizes(), ticket.untyped_data(), site, stream);
+  HostSizes host = wait_for_ticket(device, call.sizes(), ticket.untyped_data(), site, stream);
   if (host.fallback != Fallback::kNone) site.count(host.fallback);
   SizeErrorRecord error = find_size_error(host.sizes, call.problem.m);
   if (error.kind != kNoSizeError && host.stamp != 0) {
@@ -75,9 +74,8 @@ Operands operands_of(const Buffer& lhs, const Buffer& rhs, const Buffer& group_s
 
 }  // namespace
 
-ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                        Buffer group_sizes, Result out, bool transpose_rhs,
-                                        int64_t site) {
+ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs, Buffer group_sizes,
+                                        Result out, bool transpose_rhs, int64_t site) {
   return fence([&] {
     initialize(ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs), site);
   });

@@ -33,9 +33,8 @@ ffi::Error group_sizes_copy_execute(Stream stream, int32_t ordinal, Buffer group
                                     Result ticket);
 
 // Sync mode: copies the sizes, waits, checks them, then launches. Never captured.
-ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                        Buffer group_sizes, Result out, bool transpose_rhs,
-                                        int64_t site);
+ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs, Buffer group_sizes,
+                                        Result out, bool transpose_rhs, int64_t site);
 ffi::Error grouped_gemm_sync_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
                                      Buffer group_sizes, Result out, bool transpose_rhs,
                                      int64_t site);

@@ -78,8 +78,7 @@ XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceInitialize, grouped_gemm_device_initial
                        bind_grouped_gemm(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceExecute, grouped_gemm_device_execute,
                        bind_grouped_gemm(cuda_execute()), kGraphSafe);
-XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize,
-                       bind_drhs(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize, bind_drhs(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_drhs(cuda_execute()),
                        kGraphSafe);
 
@@ -88,8 +87,7 @@ XLA_FFI_DEFINE_HANDLER(kCopyExecute, group_sizes_copy_execute, bind_copy(cuda_ex
                        kGraphSafe);
 // Inside cond and while the same copy goes without the trait: an event record is not allowed in
 // the body of a captured conditional or loop, so XLA must leave the construct out of the graph.
-XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute,
-                       bind_copy(cuda_execute()));
+XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute, bind_copy(cuda_execute()));
 
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncInitialize, grouped_gemm_sync_initialize,
                        bind_grouped_gemm(cuda_initialize()));

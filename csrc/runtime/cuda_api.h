@@ -11,53 +11,53 @@
 namespace graphsafe_gg {
 
 // X(member, exported symbol, parameters)
-#define GG_CUDA_API(X)                                                                          \
-  X(init, "cuInit", (unsigned flags))                                                           \
-  X(driver_get_version, "cuDriverGetVersion", (int* version))                                   \
-  X(get_error_name, "cuGetErrorName", (cuda::Result error, const char** name))                  \
-  X(get_error_string, "cuGetErrorString", (cuda::Result error, const char** text))              \
-  X(device_get, "cuDeviceGet", (cuda::Device* device, int ordinal))                             \
-  X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, cuda::Device d))  \
-  X(device_primary_ctx_retain, "cuDevicePrimaryCtxRetain", (CUcontext* ctx, cuda::Device d))    \
-  X(ctx_get_current, "cuCtxGetCurrent", (CUcontext* ctx))                                       \
-  X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext ctx))                                   \
-  X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext* ctx))                                    \
-  X(ctx_synchronize, "cuCtxSynchronize", ())                                                    \
-  X(mem_host_alloc, "cuMemHostAlloc", (void** host, size_t size_bytes, unsigned flags))         \
-  X(mem_free_host, "cuMemFreeHost", (void* host))                                               \
-  X(mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2",                                \
-    (cuda::DevicePtr * device, void* host, unsigned flags))                                     \
-  X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                  \
-    (void* host, cuda::DevicePtr device, size_t size_bytes, CUstream stream))                   \
-  X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))                           \
-  X(event_destroy, "cuEventDestroy_v2", (CUevent event))                                        \
-  X(event_record, "cuEventRecord", (CUevent event, CUstream stream))                            \
-  X(event_record_with_flags, "cuEventRecordWithFlags",                                          \
-    (CUevent event, CUstream stream, unsigned flags))                                           \
-  X(event_query, "cuEventQuery", (CUevent event))                                               \
-  X(event_synchronize, "cuEventSynchronize", (CUevent event))                                   \
-  X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int* status))                 \
-  X(stream_get_capture_info, "cuStreamGetCaptureInfo_v3",                                       \
-    (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,                      \
-     const void** dependencies, const void** edges, size_t* num_dependencies))                  \
-  X(user_object_create, "cuUserObjectCreate",                                                   \
-    (CUuserObject * object, void* pointer, void (*destroy)(void*), unsigned initial_refcount,   \
-     unsigned flags))                                                                           \
-  X(user_object_release, "cuUserObjectRelease", (CUuserObject object, unsigned count))          \
-  X(graph_retain_user_object, "cuGraphRetainUserObject",                                        \
-    (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                       \
-  X(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))      \
-  X(library_load_data, "cuLibraryLoadData",                                                     \
-    (CUlibrary * library, const void* code, int* jit_options, void** jit_values,                \
-     unsigned num_jit_options, int* library_options, void** library_values,                     \
-     unsigned num_library_options))                                                             \
-  X(library_get_kernel, "cuLibraryGetKernel",                                                   \
-    (CUkernel * kernel, CUlibrary library, const char* name))                                   \
-  X(kernel_get_function, "cuKernelGetFunction", (CUfunction * function, CUkernel kernel))       \
-  X(func_set_attribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value))  \
-  X(launch_kernel, "cuLaunchKernel",                                                            \
-    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
-     unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream, void** args,     \
+#define GG_CUDA_API(X)                                                                         \
+  X(init, "cuInit", (unsigned flags))                                                          \
+  X(driver_get_version, "cuDriverGetVersion", (int* version))                                  \
+  X(get_error_name, "cuGetErrorName", (cuda::Result error, const char** name))                 \
+  X(get_error_string, "cuGetErrorString", (cuda::Result error, const char** text))             \
+  X(device_get, "cuDeviceGet", (cuda::Device * device, int ordinal))                           \
+  X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, cuda::Device d)) \
+  X(device_primary_ctx_retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, cuda::Device d))  \
+  X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * ctx))                                     \
+  X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext ctx))                                  \
+  X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * ctx))                                  \
+  X(ctx_synchronize, "cuCtxSynchronize", ())                                                   \
+  X(mem_host_alloc, "cuMemHostAlloc", (void** host, size_t size_bytes, unsigned flags))        \
+  X(mem_free_host, "cuMemFreeHost", (void* host))                                              \
+  X(mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2",                               \
+    (cuda::DevicePtr * device, void* host, unsigned flags))                                    \
+  X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                 \
+    (void* host, cuda::DevicePtr device, size_t size_bytes, CUstream stream))                  \
+  X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))                          \
+  X(event_destroy, "cuEventDestroy_v2", (CUevent event))                                       \
+  X(event_record, "cuEventRecord", (CUevent event, CUstream stream))                           \
+  X(event_record_with_flags, "cuEventRecordWithFlags",                                         \
+    (CUevent event, CUstream stream, unsigned flags))                                          \
+  X(event_query, "cuEventQuery", (CUevent event))                                              \
+  X(event_synchronize, "cuEventSynchronize", (CUevent event))                                  \
+  X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int* status))                \
+  X(stream_get_capture_info, "cuStreamGetCaptureInfo_v3",                                      \
+    (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,                     \
+     const void** dependencies, const void** edges, size_t* num_dependencies))                 \
+  X(user_object_create, "cuUserObjectCreate",                                                  \
+    (CUuserObject * object, void* pointer, void (*destroy)(void*), unsigned initial_refcount,  \
+     unsigned flags))                                                                          \
+  X(user_object_release, "cuUserObjectRelease", (CUuserObject object, unsigned count))         \
+  X(graph_retain_user_object, "cuGraphRetainUserObject",                                       \
+    (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                      \
+  X(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))     \
+  X(library_load_data, "cuLibraryLoadData",                                                    \
+    (CUlibrary * library, const void* code, int* jit_options, void** jit_values,               \
+     unsigned num_jit_options, int* library_options, void** library_values,                    \
+     unsigned num_library_options))                                                            \
+  X(library_get_kernel, "cuLibraryGetKernel",                                                  \
+    (CUkernel * kernel, CUlibrary library, const char* name))                                  \
+  X(kernel_get_function, "cuKernelGetFunction", (CUfunction * function, CUkernel kernel))      \
+  X(func_set_attribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value)) \
+  X(launch_kernel, "cuLaunchKernel",                                                           \
+    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+     unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream, void** args,    \
      void** extra))
 
 struct CudaApi {

@@ -19,8 +19,8 @@ typedef struct CUuserObject_st* CUuserObject;
 
 namespace graphsafe_gg::cuda {
 
-using Result = int;  // CUresult
-using Device = int;  // CUdevice
+using Result = int;                    // CUresult
+using Device = int;                    // CUdevice
 using DevicePtr = unsigned long long;  // CUdeviceptr
 
 constexpr Result kSuccess = 0;

@@ -28,8 +28,7 @@ Registry& registry() {
 
 std::atomic<DeviceState*>& entry(int ordinal) {
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= kMaxDevices) {
-    throw DriverError("the device ordinal must be below 256; got " + std::to_string(ordinal) +
-                      ".");
+    throw DriverError("the device ordinal must be below 256; got " + std::to_string(ordinal) + ".");
   }
   return registry().states[static_cast<size_t>(ordinal)];
 }
@@ -111,9 +110,9 @@ void DeviceState::load_function(const Kernel& kernel, int smem_bytes) {
   check(api.kernel_get_function(&function, load_kernel(kernel, ordinal_)), "cuKernelGetFunction",
         ordinal_);
   if (smem_bytes > 0) {
-    check(api.func_set_attribute(function, cuda::kFuncAttributeMaxDynamicSharedSizeBytes,
-                                 smem_bytes),
-          "cuFuncSetAttribute", ordinal_);
+    check(
+        api.func_set_attribute(function, cuda::kFuncAttributeMaxDynamicSharedSizeBytes, smem_bytes),
+        "cuFuncSetAttribute", ordinal_);
   }
   std::unique_lock<std::shared_mutex> lock(mutex_);
   functions_[&kernel] = function;

@@ -13,8 +13,8 @@
 
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
-#include "runtime/size_copy.h"
 #include "runtime/sites.h"
+#include "runtime/size_copy.h"
 #include "runtime/slots.h"
 
 namespace graphsafe_gg {

@@ -33,8 +33,8 @@ CUlibrary load_library(const char* name, int ordinal) {
     const CudaApi& api = cuda_api();
     const RelaxedCaptureMode relaxed(api);
     CUlibrary library = nullptr;
-    const cuda::Result status = api.library_load_data(&library, blob.begin, nullptr, nullptr, 0,
-                                                      nullptr, nullptr, 0);
+    const cuda::Result status =
+        api.library_load_data(&library, blob.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     if (status == cuda::kErrorNoBinaryForGpu || status == cuda::kErrorUnsupportedPtxVersion) {
       throw Unimplemented("grouped_gemm: the driver must accept kernels of CUDA " +
                           std::string(kernel_toolkit()) + "; " +

@@ -12,9 +12,8 @@ namespace graphsafe_gg {
 namespace {
 
 bool is_empty(const Problem& problem) {
-  const int64_t rows = problem.product == Product::kMGrouped
-                           ? problem.m
-                           : (problem.num_groups == 0 ? 0 : problem.k);
+  const int64_t rows =
+      problem.product == Product::kMGrouped ? problem.m : (problem.num_groups == 0 ? 0 : problem.k);
   return rows == 0 || problem.n == 0;
 }
 
