@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/ticket.h"
+#include "runtime/context_guard.h"
 #include "runtime/errors.h"
 
 namespace graphsafe_gg {
@@ -18,6 +19,13 @@ size_t round_up(size_t size_bytes) {
   return (size_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
+// Tickets of many sizes share few sinks, whose memory thus stays below four of the largest.
+size_t sink_class(size_t ticket_bytes) {
+  size_t bytes = kSlotAlignment;
+  while (bytes < ticket_bytes) bytes *= 2;
+  return bytes;
+}
+
 }  // namespace
 
 void SlotTable::ensure(const void* ticket, size_t ticket_bytes) {
@@ -27,8 +35,9 @@ void SlotTable::ensure(const void* ticket, size_t ticket_bytes) {
   }
   std::unique_lock<std::shared_mutex> lock(mutex_);
   if (by_ticket_.count({ticket, ticket_bytes}) != 0) return;
-  if (sinks_.count(ticket_bytes) == 0) {
-    sinks_[ticket_bytes] = make(ticket_bytes, /*may_exceed_cap=*/true);
+  const size_t sink_bytes = sink_class(ticket_bytes);
+  if (sinks_.count(sink_bytes) == 0) {
+    sinks_[sink_bytes] = make(sink_bytes, /*may_exceed_cap=*/true);
   }
   std::unique_ptr<Slot> made = make(ticket_bytes, /*may_exceed_cap=*/false);
   Slot* slot = made.get();
@@ -50,7 +59,7 @@ SlotRef SlotTable::find(const void* ticket, size_t ticket_bytes) {
 
 Slot& SlotTable::sink(size_t ticket_bytes) {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  const auto found = sinks_.find(ticket_bytes);
+  const auto found = sinks_.find(sink_class(ticket_bytes));
   if (found == sinks_.end()) {
     throw DriverError("a copy of " + std::to_string(ticket_bytes) +
                       " bytes must be initialized before execution; XLA called no initialize "
@@ -65,7 +74,12 @@ std::unique_ptr<Slot> SlotTable::make(size_t ticket_bytes, bool may_exceed_cap) 
   auto slot = std::make_unique<Slot>();
   slot->host = host;
   slot->size_bytes = ticket_bytes;
-  slot->event = Event(ordinal_);
+  try {
+    slot->event = Event(ordinal_);
+  } catch (...) {
+    slab_used_ -= round_up(ticket_bytes);  // the last to be carved
+    throw;
+  }
   return slot;
 }
 
@@ -85,6 +99,8 @@ void* SlotTable::carve(size_t size_bytes, bool may_exceed_cap) {
 // Takes the slot of another ticket of this size that is idle, going round so that the longest
 // untouched comes first.
 Slot* SlotTable::recycle(size_t ticket_bytes) {
+  // Another thread's capture must not be disturbed by the queries.
+  const RelaxedCaptureMode relaxed(cuda_api());
   for (size_t tried = 0; tried < slots_.size(); ++tried) {
     next_to_recycle_ = (next_to_recycle_ + 1) % slots_.size();
     Slot* slot = slots_[next_to_recycle_].get();
@@ -115,10 +131,12 @@ size_t SlotTable::pinned_bytes() const {
 uint64_t SlotTable::num_copies() const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   uint64_t largest = 0;
-  for (const auto& slots : slots_) {
-    const auto* header = static_cast<const TicketHeader*>(slots->host);
+  const auto see = [&largest](const Slot& slot) {
+    const auto* header = static_cast<const TicketHeader*>(slot.host);
     largest = std::max(largest, __atomic_load_n(&header->stamp, __ATOMIC_RELAXED));
-  }
+  };
+  for (const auto& slot : slots_) see(*slot);
+  for (const auto& [bytes, sink] : sinks_) see(*sink);
   return largest;
 }
 

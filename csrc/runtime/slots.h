@@ -51,7 +51,7 @@ class SlotTable {
  public:
   explicit SlotTable(int ordinal) : ordinal_(ordinal) {}
 
-  // Makes a slot for the ticket if there is room, and in any case the sink of its size. Initialize
+  // Makes a slot for the ticket if there is room, and in any case the sink for it. Initialize
   // stage only: it allocates.
   void ensure(const void* ticket, size_t ticket_bytes);
 
@@ -83,10 +83,10 @@ class SlotTable {
   static constexpr size_t kMaxPinnedBytes = size_t{512} << 10;
 
   const int ordinal_;
-  mutable std::shared_mutex mutex_;                        // guards all below
+  mutable std::shared_mutex mutex_;  // guards all below
   std::unordered_map<Key, Slot*, KeyHash> by_ticket_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::map<size_t, std::unique_ptr<Slot>> sinks_;          // by ticket bytes
+  std::map<size_t, std::unique_ptr<Slot>> sinks_;  // by size class
   std::vector<PinnedBuffer> slabs_;
   size_t slab_used_ = 0;
   size_t pinned_bytes_ = 0;
