@@ -8,6 +8,7 @@
 #include "runtime/call_sites.h"
 #include "runtime/device_state.h"
 #include "runtime/group_sizes.h"
+#include "runtime/wait.h"
 #include "testing/bindings.h"
 
 namespace nb = nanobind;
@@ -68,6 +69,7 @@ void bind_runtime(nb::module_& m) {
       [](int device, uint64_t site) { DeviceState::get(device).sites().at(site).clear_error(); },
       nb::arg("device"), nb::arg("site"));
   m.def("set_on_bad_sizes", &set_policy, nb::arg("policy"));
+  m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
 }
 

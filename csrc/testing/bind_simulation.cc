@@ -38,7 +38,7 @@ nb::dict to_dict(const sim::LiveCounts& counts) {
   return entry;
 }
 
-// (function, stage, device, thread, result, size_bytes)
+// (function, stage, device, thread, result, size_bytes, detail)
 nb::list log_of(Simulation& simulation) {
   std::vector<sim::CallRecord> records;
   {
@@ -48,7 +48,7 @@ nb::list log_of(Simulation& simulation) {
   nb::list entries;
   for (const sim::CallRecord& record : records) {
     entries.append(nb::make_tuple(record.function, sim::to_string(record.stage), record.ordinal,
-                                  record.thread, record.result, record.size_bytes));
+                                  record.thread, record.result, record.size_bytes, record.detail));
   }
   return entries;
 }
@@ -82,6 +82,28 @@ void inject(Simulation& simulation, const std::string& function, int code, int64
   if (stage) fault.stage = stage_named(*stage);
   fault.ordinal = device;
   with_lock(simulation, [&](sim::SimDriver& driver) { driver.faults.add(fault); });
+}
+
+uint64_t begin_foreign_capture(Simulation& simulation, int device, bool is_global) {
+  const ContextScope scope(simulation.machine().device(device).context());
+  const GraphApi& graphs = sim::SimDriver::graph_table();
+  CUstream stream = nullptr;
+  check_xla(graphs.stream_create(&stream, sim::kStreamNonBlocking), "cuStreamCreate");
+  check_xla(
+      graphs.stream_begin_capture(stream, is_global ? sim::kModeGlobal : sim::kModeThreadLocal),
+      "cuStreamBeginCapture");
+  return sim::to_id(stream);
+}
+
+// The code of the end: 0 if nothing disturbed the capture.
+int end_foreign_capture(Simulation&, uint64_t stream) {
+  const sim::StageScope stage(sim::Stage::kExecutor);
+  const GraphApi& graphs = sim::SimDriver::graph_table();
+  CUgraph graph = nullptr;
+  const int result = graphs.stream_end_capture(sim::to_handle<CUstream>(stream), &graph);
+  if (graph != nullptr) graphs.graph_destroy(graph);
+  graphs.stream_destroy(sim::to_handle<CUstream>(stream));
+  return result;
 }
 
 nb::bytes read(Block& block, bool waits) {
@@ -139,6 +161,14 @@ void bind_simulation(nb::module_& m) {
           "synchronize",
           [](Simulation& self, int device) { self.machine().device(device).synchronize(); },
           nb::arg("device") = 0, Release())
+      // A capture of another library's, on a stream of its own; ended by the thread that began it.
+      .def(
+          "begin_foreign_capture",
+          [](Simulation& self, int device, bool is_global) {
+            return begin_foreign_capture(self, device, is_global);
+          },
+          nb::arg("device") = 0, nb::arg("is_global") = true)
+      .def("end_foreign_capture", &end_foreign_capture, nb::arg("stream"))
       .def(
           "buffer",
           [](Simulation& self, int device, size_t size_bytes) {

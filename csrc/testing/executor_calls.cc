@@ -33,11 +33,11 @@ class HandlerThread {
       : driver_(driver), name_(name), contexts_(contexts) {
     std::lock_guard<std::mutex> lock(driver_.mutex);
     outer_contexts_ = std::exchange(driver_.context_stack(), contexts_);
-    outer_mode_ = driver_.capture_mode();
+    outer_mode_ = std::exchange(driver_.capture_mode(), sim::kModeGlobal);
   }
   ~HandlerThread() {
     std::lock_guard<std::mutex> lock(driver_.mutex);
-    if (driver_.context_stack() != contexts_ || driver_.capture_mode() != outer_mode_) {
+    if (driver_.context_stack() != contexts_ || driver_.capture_mode() != sim::kModeGlobal) {
       driver_.violate(name_ + " left another context or capture mode behind");
     }
     driver_.context_stack() = outer_contexts_;

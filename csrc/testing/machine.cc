@@ -30,9 +30,11 @@ void check_xla(cuda::Result status, const char* call) {
 ContextScope::ContextScope(CUcontext context) {
   // A lost device or a driver that has shut down is met at the next call.
   static_cast<void>(cu().ctx_push_current(context));
+  static_cast<void>(cu().thread_exchange_stream_capture_mode(&mode_));
 }
 
 ContextScope::~ContextScope() {
+  static_cast<void>(cu().thread_exchange_stream_capture_mode(&mode_));
   CUcontext popped = nullptr;
   static_cast<void>(cu().ctx_pop_current(&popped));
 }

@@ -101,7 +101,7 @@ class Machine {
   std::set<Executable*> executables_;  // guarded by mutex_
 };
 
-// Makes a context current for XLA's own calls.
+// Makes a context current for XLA's own calls, which no foreign capture hinders.
 class ContextScope {
  public:
   explicit ContextScope(CUcontext context);
@@ -111,6 +111,7 @@ class ContextScope {
 
  private:
   const sim::StageScope stage_{sim::Stage::kExecutor};
+  int mode_ = sim::kModeRelaxed;
 };
 
 }  // namespace graphsafe_gg::testing

@@ -32,7 +32,8 @@ Call::Call(const char* function, int64_t size_bytes)
 }
 
 Call::~Call() {
-  if (lock_.owns_lock()) driver_->log.add(function_, ordinal_, result_, size_bytes_);
+  if (lock_.owns_lock())
+    driver_->log.add(function_, ordinal_, result_, size_bytes_, std::move(detail_));
 }
 
 bool Call::enter(int ordinal, bool is_device_call) {

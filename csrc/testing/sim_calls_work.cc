@@ -72,6 +72,7 @@ Result library_load_data(CUlibrary* library, const void* code, int*, void**, uns
 Result library_get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
   Call call("cuLibraryGetKernel");
   if (!call.is_open() || !call.enter(call->current_ordinal())) return call.result();
+  call.set_detail(name);
   if (call->libraries.count(to_id(library)) == 0) return call.done(kInvalidHandle);
   if (find_emulation(name) == nullptr) return call.done(kNotFound);
   const uint64_t id = call->new_id();
@@ -118,6 +119,7 @@ Result launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsi
   if (found == call->functions.end() || found->second.ordinal != call->current_ordinal()) {
     return call.done(kInvalidHandle);
   }
+  call.set_detail(found->second.symbol);
   const uint64_t num_threads = uint64_t{block_x} * block_y * block_z;
   const bool has_blocks = grid_x != 0 && grid_y != 0 && grid_z != 0;
   if (!has_blocks || num_threads == 0 || num_threads > 1024 || args == nullptr ||

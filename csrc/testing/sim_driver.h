@@ -236,6 +236,7 @@ class Call {
   // the few that work on a lost device.
   bool enter(int ordinal, bool is_device_call = true);
   Result done(Result result) { return result_ = result; }
+  void set_detail(const std::string& detail) { detail_ = detail; }
   Result result() const { return result_; }
   SimDriver* operator->() const { return driver_; }
   SimDriver& driver() const { return *driver_; }
@@ -245,6 +246,7 @@ class Call {
   SimDriver* driver_;
   const char* function_;
   const int64_t size_bytes_;
+  std::string detail_;
   int ordinal_ = -1;
   Result result_ = kSuccess;
   std::unique_lock<std::mutex> lock_;

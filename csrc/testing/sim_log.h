@@ -18,13 +18,15 @@ struct CallRecord {
   int ordinal;  // device of the stream, event or current context; -1 if none
   int thread;   // 0, 1, ... in order of first call
   Result result;
-  int64_t size_bytes;  // of allocations, copies and launch arguments; 0 for other calls
+  int64_t size_bytes;  // of allocations and copies; 0 for other calls
+  std::string detail;  // symbol of a launched or loaded kernel
 };
 
 // Guarded by the driver's lock.
 class CallLog {
  public:
-  void add(const char* function, int ordinal, Result result, int64_t size_bytes);
+  void add(const char* function, int ordinal, Result result, int64_t size_bytes,
+           std::string detail);
   // Counted even while `is_on` is false.
   int64_t count(const std::string& function) const;
 

@@ -3,6 +3,7 @@
 """Programs on the simulated driver, and the numbers they must give."""
 
 import contextlib
+import threading
 
 import numpy as np
 
@@ -208,3 +209,42 @@ class Gemm:
     @property
     def stats(self):
         return _testing.site_stats(self.operands.on, self.site)
+
+
+class Copies:
+    """A program that makes many copies of sizes and uses none."""
+
+    def __init__(self, sim, *, num_copies, g, on=0, **options):
+        self.sim, self.g, self.on = sim, g, on
+        p = _testing.Program()
+        self.sizes = p.param("int32", [g])
+        for _ in range(num_copies):
+            copy_call(p, self.sizes, g)
+        self.executable = _testing.compile(sim.raw, p, **options)
+        self.buffer = sim.put(np.zeros(g, np.int32), on)
+
+    def run(self):
+        self.executable.run(self.on, {self.sizes: self.buffer})
+
+
+# Sizes so many that 64 slots fill the pinned memory that slots may take.
+MANY_GROUPS = 2000
+MORE_THAN_ALL_SLOTS = 70
+
+
+@contextlib.contextmanager
+def time_passes(sim):
+    """Another thread advances time meanwhile."""
+    done = threading.Event()
+
+    def step():
+        while not done.is_set():
+            sim.advance(1)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

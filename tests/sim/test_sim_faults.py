@@ -145,7 +145,9 @@ def test_fault_out_of_pinned_memory_names_the_bytes(sim, mode):
 def test_fault_driver_too_old_for_the_kernels(sim):
     gemm = Gemm(sim)
     sim.inject("cuLibraryLoadData", 209, stage="initialize")
-    with pytest.raises(_testing.ExecutionError, match="UNIMPLEMENTED: .*Update the driver"):
+    with pytest.raises(
+        _testing.ExecutionError, match="UNIMPLEMENTED: .*Update the driver"
+    ):
         gemm.run([1, 2, 3])
     gemm.warm_up()
 
@@ -153,7 +155,8 @@ def test_fault_driver_too_old_for_the_kernels(sim):
 def test_fault_gpu_too_old(simulate):
     sim = simulate(arch=75)
     with pytest.raises(
-        _testing.ExecutionError, match=r"UNIMPLEMENTED: .*capability 8.0 or newer; got 7.5"
+        _testing.ExecutionError,
+        match=r"UNIMPLEMENTED: .*capability 8.0 or newer; got 7.5",
     ):
         Gemm(sim).run([1, 2, 3])
 

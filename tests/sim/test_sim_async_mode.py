@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Async mode: the copy in the graph, the GEMM outside it, the host in between."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from simulated import (
+    ALLOCATING,
+    COPY,
+    COPY_UNCAPTURED,
+    MANY_GROUPS,
+    MORE_THAN_ALL_SLOTS,
+    Copies,
+    Gemm,
+    Operands,
+    copy_call,
+    gemm_call,
+    time_passes,
+)
+
+from graphsafe_gg import _testing
+
+COPY_NODES = [0, 1, 7]  # kernel, memcpy, event record
+
+
+def test_async_mode_copy_has_the_trait_and_the_gemm_has_not():
+    assert _testing.is_capturable(COPY)
+    assert not _testing.is_capturable(COPY_UNCAPTURED)
+    assert not _testing.is_capturable("graphsafe_gg_grouped_gemm_async_v1")
+    assert not _testing.is_capturable("graphsafe_gg_drhs_async_v1")
+
+
+def test_async_mode_copy_is_three_nodes(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    assert gemm.executable.node_types() == [[COPY_NODES]]
+
+
+def many_groups_gemm(sim, **options):
+    return Gemm(sim, "async", operands=Operands(sim, g=MANY_GROUPS), **options)
+
+
+def test_async_mode_copy_without_a_slot_has_the_same_nodes(sim):
+    gemm = many_groups_gemm(sim)
+    holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    holder.run()
+    holder.run()
+    for _ in range(4):
+        gemm.check([0] * (MANY_GROUPS - 1) + [6])
+    assert gemm.stats["fallbacks"] == {"no slot": 4}
+    assert gemm.executable.node_types() == [[COPY_NODES]]
+
+
+def test_async_mode_replays_follow_the_sizes(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        gemm.check(rng.multinomial(6, [0.2, 0.3, 0.5]))
+    assert gemm.stats["fallbacks"] == {}
+
+
+def test_async_mode_gemm_is_called_at_each_step_and_the_copy_is_not(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    params = gemm.params([1, 2, 3])
+    gemm.executable.run(0, params)
+    gemm.executable.run(0, params)
+    before = gemm.counters
+    gemm.executable.run(0, params)
+    after = gemm.counters
+    assert after["eager_calls"] == before["eager_calls"] + 1
+    assert after["captured_calls"] == before["captured_calls"]
+
+
+def test_async_mode_waits_once_a_step(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    for _ in range(5):
+        gemm.check([1, 2, 3])
+    assert gemm.stats["host_waits"] == 7
+
+
+def test_async_mode_makes_no_copy_of_its_own(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    sim.clear_log()
+    for _ in range(5):
+        gemm.check([1, 2, 3])
+    assert not sim.calls(stages={"execute-eager"}, functions={"cuMemcpyDtoHAsync"})
+
+
+def test_async_mode_wait_ends_while_later_work_runs(sim):
+    """The wait is for the copy, not for what stands between copy and GEMM."""
+    o = Operands(sim)
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [o.m, o.k]), p.param("float32", [o.g, o.k, o.n])
+    sizes, out = p.param("int32", [o.g]), p.result("float32", [o.m, o.n])
+    ticket = copy_call(p, sizes, o.g)
+    p.kernel("gg_test_delay", [], [10_000])
+    gemm_call(p, "async", [lhs, rhs, sizes, ticket], out)
+    executable = _testing.compile(sim.raw, p)
+    params = {lhs: o.lhs_buffer, rhs: o.rhs_buffer}
+    params[sizes] = sim.put(np.array([1, 2, 3], np.int32))
+    for _ in range(3):
+        sim.drain()
+        executable.run(0, params)
+        assert sim.advance(9_000) == 9_000
+
+
+def test_async_mode_sizes_come_after_the_work_before_them(sim):
+    gemm = Gemm(sim, "async", delay=40).warm_up()
+    for sizes in ([6, 0, 0], [0, 0, 6], [0, 6, 0]):
+        gemm.check(sizes)
+
+
+def test_async_mode_allocates_in_initialize_alone(sim):
+    Gemm(sim, "async").warm_up()
+    assert {stage for _, stage in sim.calls(functions=ALLOCATING)} == {"initialize"}
+
+
+def test_async_mode_initialize_twice_makes_one_slot(sim):
+    gemm = Gemm(sim, "async", initializes_twice=True)
+    gemm.check([1, 2, 3])
+    assert gemm.stats["executions"] == 1  # the GEMM is not captured
+    assert _testing.device_stats(0)["slots"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([2, -1, 3], r"group_sizes\[1\] must be >= 0; got -1"),
+        ([2, 2, 4], r"must be at most m = 6; got 8"),
+    ],
+)
+def test_async_mode_bad_sizes_raise_before_any_launch(sim, sizes, message):
+    gemm = Gemm(sim, "async").warm_up()
+    sim.clear_log()
+    with pytest.raises(_testing.ExecutionError, match=f"INVALID_ARGUMENT: .*{message}"):
+        gemm.run(sizes)
+    assert not sim.calls(stages={"execute-eager"}, functions={"cuLaunchKernel"})
+    gemm.check([1, 2, 3])
+
+
+def kernel_of(sim):
+    launched = [
+        detail
+        for function, stage, *_, detail in sim.log()
+        if function == "cuLaunchKernel" and stage == "execute-eager"
+    ]
+    return launched[-1]
+
+
+def test_async_mode_host_sizes_choose_the_launch(sim):
+    """Same program, same operands: a large group gets another kernel than small ones."""
+    m, k, n, g = 512, 8, 8, 4
+    p = _testing.Program()
+    lhs, rhs = p.param("bfloat16", [m, k]), p.param("bfloat16", [g, k, n])
+    sizes, out = p.param("int32", [g]), p.result("bfloat16", [m, n])
+    ticket = copy_call(p, sizes, g)
+    gemm_call(p, "async", [lhs, rhs, sizes, ticket], out)
+    executable = _testing.compile(sim.raw, p)
+    params = {
+        lhs: sim.put(np.zeros((m, k), ml_dtypes.bfloat16)),
+        rhs: sim.put(np.zeros((g, k, n), ml_dtypes.bfloat16)),
+    }
+    kernels = []
+    for counts in ([16, 16, 16, 16], [512, 0, 0, 0]):
+        params[sizes] = sim.put(np.array(counts, np.int32))
+        executable.run(0, params)
+        kernels.append(kernel_of(sim))
+    assert kernels[0] != kernels[1]
+
+
+def test_async_mode_deadline_is_an_error_and_the_next_call_is_right(simulate):
+    sim = simulate(steps_per_query=0)
+    _testing.set_wait_deadline(0.05)
+    try:
+        gemm = Gemm(sim, "async")
+        sim.close_gate()
+        with pytest.raises(_testing.ExecutionError, match="GG_WAIT_DEADLINE_S"):
+            gemm.run([1, 2, 3])
+    finally:
+        _testing.set_wait_deadline(0.0)
+    sim.open_gates()
+    sim.drain()
+    with time_passes(sim):
+        out = gemm.run([3, 2, 1])
+    np.testing.assert_allclose(
+        gemm.operands.read(out), gemm.operands.expected([3, 2, 1]), 1e-5, 1e-6
+    )
+
+
+@pytest.mark.parametrize("context", ["none", "other"])
+def test_async_mode_runs_under_any_current_context(simulate, context):
+    sim = simulate(num_devices=2)
+    Gemm(sim, "async", context=context).warm_up()
+
+
+def test_async_mode_no_groups(sim):
+    gemm = Gemm(sim, "async", operands=Operands(sim, g=0))
+    for _ in range(3):
+        gemm.check([])

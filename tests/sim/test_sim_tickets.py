@@ -1,0 +1,340 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tickets that XLA moves, slots that run out: never another step's sizes."""
+
+import numpy as np
+import pytest
+from simulated import (
+    ALLOCATING,
+    COPY,
+    MANY_GROUPS,
+    MORE_THAN_ALL_SLOTS,
+    Copies,
+    Gemm,
+    Operands,
+    copy_call,
+    gemm_call,
+    loop,
+    ticket_bytes,
+)
+
+from graphsafe_gg import _testing
+
+
+def route(state, num_groups, m):
+    """What the kernel gg_test_route draws; the state comes out stepped."""
+    left, sizes = m, []
+    for _ in range(num_groups):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        size = (state >> 33) % (left + 1)
+        sizes.append(size)
+        left -= size
+    return state, sizes
+
+
+class Prefetch:
+    """A loop whose turns use sizes that the turn before drew and copied.
+
+    XLA keeps the carried ticket at one address and copies the body's ticket there, so
+    the slot of that address holds the sizes of the first turn for good.
+    """
+
+    def __init__(self, sim, num_turns, **options):
+        self.operands = o = Operands(sim)
+        self.sim, self.num_turns, self.site = sim, num_turns, 3
+        p = _testing.Program()
+        self.lhs = p.param("float32", [o.m, o.k])
+        self.rhs = p.param("float32", [o.g, o.k, o.n])
+        self.state = p.param("uint64", [1])
+        self.outs = p.result("float32", [num_turns, o.m, o.n])
+        out = p.slice(self.outs, "float32", [o.m, o.n])
+        sizes, next_sizes = (p.temp("int32", [o.g]) for _ in range(2))
+        p.kernel("gg_test_route", [self.state, sizes], [o.g, o.m])
+        ticket = copy_call(p, sizes, o.g)
+        with loop(p, num_turns):
+            p.kernel("gg_test_route", [self.state, next_sizes], [o.g, o.m])
+            next_ticket = copy_call(p, next_sizes, o.g)
+            gemm_call(p, "async", [self.lhs, self.rhs, sizes, ticket], out, site=3)
+            p.copy(next_sizes, sizes)
+            p.copy(next_ticket, ticket)
+        self.executable = _testing.compile(sim.raw, p, **options)
+
+    def check(self, seed):
+        o = self.operands
+        state = self.sim.put(np.array([seed], np.uint64))
+        params = {self.lhs: o.lhs_buffer, self.rhs: o.rhs_buffer, self.state: state}
+        got = self.executable.run(0, params)[self.outs].read()
+        got = np.frombuffer(got, np.float32).reshape(self.num_turns, o.m, o.n)
+        for turn in range(self.num_turns):
+            seed, sizes = route(seed, o.g, o.m)
+            np.testing.assert_allclose(got[turn], o.expected(sizes), 1e-5, 1e-6)
+
+
+def test_tickets_prefetched_in_a_loop_serve_no_stale_sizes(sim):
+    prefetch = Prefetch(sim, 5)
+    for seed in range(6):
+        prefetch.check(seed)
+
+
+def moved_ticket(sim, *, sink_first=False):
+    """A ticket copied to another address before its GEMM."""
+    o = Operands(sim)
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [o.m, o.k]), p.param("float32", [o.g, o.k, o.n])
+    sizes, out = p.param("int32", [o.g]), p.result("float32", [o.m, o.n])
+    ticket = copy_call(p, sizes, o.g)
+    moved = p.temp("uint8", [ticket_bytes(o.g)])
+    p.copy(ticket, moved)
+    gemm_call(p, "async", [lhs, rhs, sizes, moved], out)
+    executable = _testing.compile(sim.raw, p)
+
+    def check(counts):
+        params = {lhs: o.lhs_buffer, rhs: o.rhs_buffer}
+        params[sizes] = sim.put(np.array(counts, np.int32))
+        got = np.frombuffer(executable.run(0, params)[out].read(), np.float32)
+        np.testing.assert_allclose(
+            got.reshape(o.m, o.n), o.expected(counts), 1e-5, 1e-6
+        )
+
+    return check
+
+
+def test_tickets_copied_elsewhere_fall_back_and_are_right(sim):
+    check = moved_ticket(sim)
+    for counts in ([1, 2, 3], [6, 0, 0], [0, 0, 6]):
+        check(counts)
+    assert _testing.site_stats(0, 1)["fallbacks"] == {"no slot": 3}
+
+
+class Foreign:
+    """One program makes the ticket, another uses it as an argument."""
+
+    def __init__(self, sim):
+        self.sim, self.operands = sim, Operands(sim)
+        o = self.operands
+        p = _testing.Program()
+        self.copied = p.param("int32", [o.g])
+        self.ticket = p.result("uint8", [ticket_bytes(o.g)])
+        p.call(COPY, [self.copied], [self.ticket])
+        self.maker = _testing.compile(sim.raw, p)
+        p = _testing.Program()
+        self.lhs = p.param("float32", [o.m, o.k])
+        self.rhs = p.param("float32", [o.g, o.k, o.n])
+        self.sizes = p.param("int32", [o.g])
+        self.used = p.param("uint8", [ticket_bytes(o.g)])
+        self.out = p.result("float32", [o.m, o.n])
+        gemm_call(
+            p, "async", [self.lhs, self.rhs, self.sizes, self.used], self.out, site=8
+        )
+        self.user = _testing.compile(sim.raw, p)
+
+    def make(self, counts):
+        sizes = self.sim.put(np.array(counts, np.int32))
+        return self.maker.run(0, {self.copied: sizes})[self.ticket]
+
+    def use(self, ticket, counts):
+        o = self.operands
+        params = {self.lhs: o.lhs_buffer, self.rhs: o.rhs_buffer, self.used: ticket}
+        params[self.sizes] = self.sim.put(np.array(counts, np.int32))
+        got = np.frombuffer(self.user.run(0, params)[self.out].read(), np.float32)
+        np.testing.assert_allclose(
+            got.reshape(o.m, o.n), o.expected(counts), 1e-5, 1e-6
+        )
+
+
+def test_tickets_of_another_program_serve_that_programs_sizes(sim):
+    foreign = Foreign(sim)
+    for counts in ([1, 2, 3], [0, 6, 0], [3, 2, 1]):
+        foreign.use(foreign.make(counts), counts)
+    assert _testing.site_stats(0, 8)["fallbacks"] == {}
+
+
+def test_tickets_whose_maker_ran_again_are_told_apart_by_address(sim):
+    foreign = Foreign(sim)
+    first = foreign.make([1, 2, 3])
+    second = foreign.make([3, 2, 1])
+    foreign.use(first, [1, 2, 3])
+    foreign.use(second, [3, 2, 1])
+
+
+def test_tickets_stale_bad_sizes_never_fail_a_good_call(sim):
+    """A slot that holds another step's bad sizes must not raise for good ones."""
+    foreign = Foreign(sim)
+    ticket = foreign.make([9, 9, 9])
+    foreign.use(ticket, [1, 2, 3])
+    stats = _testing.site_stats(0, 8)
+    assert stats["fallbacks"] == {"copied sizes suspect": 1}
+
+
+def test_tickets_stale_good_sizes_leave_bad_ones_cut(sim):
+    """Sizes of another step look good; the device's are bad: cut and recorded."""
+    foreign = Foreign(sim)
+    ticket = foreign.make([1, 2, 3])
+    foreign.use(ticket, [9, 9, 9])
+    assert "must be at most m = 6" in _testing.size_error(0, 8)
+
+
+def test_tickets_never_copied_fall_back(sim):
+    """An address that has a slot, whose copy has not run in this life."""
+    foreign = Foreign(sim)
+    ticket = sim.buffer(0, ticket_bytes(3))
+    foreign.use(ticket, [1, 2, 3])
+    assert _testing.site_stats(0, 8)["fallbacks"] == {"no slot": 1}
+
+
+def test_tickets_stamps_count_copies_on_the_device(sim):
+    gemm = Gemm(sim, "async").warm_up()
+    for _ in range(5):
+        gemm.check([1, 2, 3])
+    assert sim.device_word(0, "gg_num_copies") == 7
+    assert _testing.device_stats(0)["copies"] == 7
+
+
+def test_tickets_copies_count_also_without_a_slot(sim):
+    copies = Copies(sim, num_copies=4, g=MANY_GROUPS)
+    holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    holder.run()
+    holder.run()
+    copies.run()
+    sim.drain()
+    assert _testing.device_stats(0)["copies"] == 2 * MORE_THAN_ALL_SLOTS + 4
+
+
+def test_slots_pinned_memory_is_capped(sim):
+    copies = Copies(sim, num_copies=4 * MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    for _ in range(3):
+        copies.run()
+    assert _testing.device_stats(0)["slot_bytes"] <= 512 << 10
+
+
+def test_slots_group_counts_share_the_cap(sim):
+    """K27: g cycling through 1..512 leaves pinned memory flat."""
+    for g in range(1, 513):
+        Copies(sim, num_copies=1, g=g).run()
+    peak = sim.live_counts()["pinned_bytes"]
+    for g in range(1, 513, 7):
+        Copies(sim, num_copies=2, g=g).run()
+    assert sim.live_counts()["pinned_bytes"] == peak <= 1 << 20
+
+
+def test_slots_are_recycled_when_no_graph_holds_them(sim):
+    """Eager copies at ever new addresses: each finds a slot, past the cap as well."""
+    gemm = Gemm(
+        sim, "async", operands=Operands(sim, g=MANY_GROUPS), command_buffers=False
+    )
+    sizes = [0] * (MANY_GROUPS - 1) + [6]
+    fillers = []
+    for _ in range(2 * MORE_THAN_ALL_SLOTS):
+        fillers.append(sim.buffer(0, ticket_bytes(MANY_GROUPS)))
+        gemm.check(sizes)
+    assert gemm.stats["fallbacks"] == {}
+
+
+def test_slots_held_by_a_graph_are_not_recycled(sim):
+    gemm = Gemm(sim, "async", operands=Operands(sim, g=MANY_GROUPS))
+    sizes = [0] * (MANY_GROUPS - 1) + [6]
+    holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    holder.run()
+    holder.run()
+    gemm.check(sizes)
+    assert gemm.stats["fallbacks"] == {"no slot": 1}
+
+
+def test_slots_that_cannot_be_made_cost_nothing(sim):
+    """Events that fail leave the slots' memory to later tickets."""
+    copies = Copies(sim, num_copies=1, g=MANY_GROUPS)
+    sim.inject("cuEventCreate", 999, stage="initialize", nth=2, count=100)
+    for _ in range(100):
+        with pytest.raises(_testing.ExecutionError, match="cuEventCreate"):
+            copies.run()
+    copies.run()
+    assert _testing.device_stats(0)["slot_bytes"] == 64 << 10
+
+
+def test_slots_past_the_cap_cost_no_call_in_steady_state(sim):
+    copies = Copies(sim, num_copies=2 * MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    for _ in range(3):
+        copies.run()
+    sim.clear_log()
+    copies.run()
+    assert not sim.calls(functions=ALLOCATING)
+
+
+def test_slots_are_free_when_their_graph_is_gone(sim):
+    gemm = Gemm(sim, "async", operands=Operands(sim, g=MANY_GROUPS))
+    sizes = [0] * (MANY_GROUPS - 1) + [6]
+    holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
+    holder.run()
+    holder.run()
+    holder.executable.evict()
+    sim.drain()
+    gemm.check(sizes)
+    assert gemm.stats["fallbacks"] == {}
+
+
+def test_slots_of_pending_copies_are_not_recycled(simulate):
+    """Copies in flight keep their slots, though their program is gone."""
+    sim = simulate(steps_per_query=0)
+    gemm = Gemm(sim, "device", operands=Operands(sim, g=3))
+    copies = Copies(
+        sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS, command_buffers=False
+    )
+    sim.close_gate()
+    copies.run()
+    del copies
+    other = Copies(sim, num_copies=4, g=MANY_GROUPS, command_buffers=False)
+    other.run()
+    sim.open_gates()
+    sim.drain()
+    gemm.check([1, 2, 3])
+    assert sim.violations() == []
+
+
+def test_slots_survive_the_program_with_copies_in_flight(sim):
+    """P-085: K27, nothing is freed or reused under a pending copy."""
+    gemm = Gemm(sim, "async").warm_up()
+    copies = Copies(sim, num_copies=3, g=3)
+    for _ in range(3):
+        copies.run()
+    sim.close_gate()
+    copies.run()
+    pinned = sim.live_counts()["pinned"]
+    del copies
+    assert sim.live_counts()["pinned"] == pinned
+    sim.open_gates()
+    gemm.check([1, 2, 3])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tickets_torn_slots_are_noticed(simulate, seed):
+    """A slot rewritten while it is read gives its own copy, never a mixture."""
+    sim = simulate(background=True, jitter=3, seed=seed)
+    foreign = Foreign(sim)
+    ticket = foreign.make([1, 2, 3])
+    for turn in range(30):
+        counts = [turn % 4, 1, 6 - turn % 4 - 1]
+        del ticket
+        ticket = foreign.make(counts)
+        foreign.make([6, 0, 0])
+        foreign.use(ticket, counts)
+
+
+def test_memory_stays_flat_over_recompilations(sim):
+    """P-084: K27, programs come and go, pinned memory and events stay."""
+    operands = Operands(sim)
+
+    def turn():
+        gemm = Gemm(sim, "async", operands=operands)
+        for _ in range(3):
+            gemm.check([1, 2, 3])
+
+    for _ in range(20):
+        turn()
+    sim.drain()
+    before = sim.live_counts()
+    for _ in range(100):
+        turn()
+    sim.drain()
+    after = sim.live_counts()
+    for name in ("pinned", "pinned_bytes", "events", "user_objects", "graphs"):
+        assert after[name] == before[name]
