@@ -35,7 +35,6 @@ def test_grouped_gemm_edges_one_group_has_all_rows(device, mode, owner, dtype):
 
 
 @pytest.mark.parametrize("transpose_rhs", [False, True], ids=["gkn", "gnk"])
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("sizes", "m", "k", "n"),
@@ -52,11 +51,11 @@ def test_grouped_gemm_edges_one_group_has_all_rows(device, mode, owner, dtype):
     ],
     ids=["m=0", "k=0", "n=0", "g=0", "m=k=0", "m=n=0", "k=n=0", "g=m=0", "all=0"],
 )
-def test_grouped_gemm_edges_empty_axis(
-    device, sizes, m, k, n, mode, dtype, transpose_rhs
-):
+def test_grouped_gemm_edges_empty_axis(device, sizes, m, k, n, mode, transpose_rhs):
     """An empty axis is legal: empty results, and exact zeros where sums are empty."""
-    operands = random_operands(sizes, m, k, n, dtype, transpose_rhs=transpose_rhs)
+    operands = random_operands(
+        sizes, m, k, n, jnp.bfloat16, transpose_rhs=transpose_rhs
+    )
     products = check_products(operands, mode=mode, transpose_rhs=transpose_rhs)
     if k == 0 or not sizes:
         assert not products.out.any()
@@ -64,7 +63,7 @@ def test_grouped_gemm_edges_empty_axis(
 
 @pytest.mark.parametrize("transpose_rhs", [False, True], ids=["gkn", "gnk"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("mode", MODES[1:])
+@pytest.mark.parametrize("mode", ["sync", "device"])
 @pytest.mark.parametrize(("k", "n"), ODD)
 def test_grouped_gemm_edges_odd_k_and_n(device, k, n, mode, dtype, transpose_rhs):
     operands = random_operands(
