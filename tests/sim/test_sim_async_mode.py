@@ -148,7 +148,7 @@ def kernel_of(sim):
 
 
 def test_async_mode_host_sizes_choose_the_launch(sim):
-    """Same program, same operands: a large group gets another kernel than small ones."""
+    """Same program and operands: a large group gets another kernel."""
     m, k, n, g = 512, 8, 8, 4
     p = _testing.Program()
     lhs, rhs = p.param("bfloat16", [m, k]), p.param("bfloat16", [g, k, n])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""Device mode through its real handlers: captured, replayed, and never in the host's way."""
+"""Device mode through its real handlers: captured, replayed, never waited for."""
 
 import ml_dtypes
 import numpy as np

@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each driver call of each handler fails once: a clear error, no leak, and life goes on."""
+"""Each driver call of each handler fails once: a clear error, no leak, life goes on."""
+
+import contextlib
+import threading
 
 import pytest
-from simulated import Gemm
+from simulated import Gemm, Operands
 
 from graphsafe_gg import _testing
 
@@ -121,10 +124,8 @@ def test_fault_leaks_nothing(sim, mode, stage, function):
             gemm.check([2, 2, 2])
         sim.inject(function, UNKNOWN, stage=stage)
         # A call that set-up alone makes is not met again.
-        try:
+        with contextlib.suppress(_testing.ExecutionError):
             gemm.run([1, 2, 3])
-        except _testing.ExecutionError:
-            pass
         sim.clear_faults()
     sim.drain()
     assert runtime_counts(sim) == good
@@ -146,7 +147,7 @@ def test_fault_driver_too_old_for_the_kernels(sim):
     gemm = Gemm(sim)
     sim.inject("cuLibraryLoadData", 209, stage="initialize")
     with pytest.raises(
-        _testing.ExecutionError, match="UNIMPLEMENTED: .*Update the driver"
+        _testing.ExecutionError, match=r"UNIMPLEMENTED: .*Update the driver"
     ):
         gemm.run([1, 2, 3])
     gemm.warm_up()
@@ -163,8 +164,6 @@ def test_fault_gpu_too_old(simulate):
 
 def test_fault_on_one_device_spares_the_other(simulate):
     sim = simulate(num_devices=2)
-    from simulated import Operands
-
     good = Gemm(sim, operands=Operands(sim, on=0))
     bad = Gemm(sim, operands=Operands(sim, on=1))
     sim.inject("cuLaunchKernel", 719, stage="execute-eager", device=1, count=-1)
@@ -188,8 +187,6 @@ def test_lost_device_raises_the_same_error_at_every_call(sim, mode):
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_lost_device_ends_a_wait(simulate, mode):
     """The device goes while the host waits for its sizes."""
-    import threading
-
     sim = simulate(steps_per_query=0)
     sim.allowed_leaks |= {"events", "pinned", "user_objects"}
     gemm = Gemm(sim, mode)
@@ -215,8 +212,6 @@ def test_lost_device_ends_a_wait(simulate, mode):
 def test_lost_device_spares_the_other(simulate):
     sim = simulate(num_devices=2)
     sim.allowed_leaks |= {"events", "pinned", "user_objects"}
-    from simulated import Operands
-
     gemms = [Gemm(sim, operands=Operands(sim, on=on)).warm_up() for on in range(2)]
     sim.lose_device(0, 719)
     with pytest.raises(_testing.ExecutionError):
