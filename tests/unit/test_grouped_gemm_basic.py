@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`grouped_gemm`: result and both gradients, over modes, types, layouts and sizes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +93,20 @@ def test_grouped_gemm_eval_shape():
     assert jax.eval_shape(call, lhs, rhs, sizes) == jax.ShapeDtypeStruct(
         (M, N), jnp.float32
     )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_grouped_gemm_mode_names_its_targets(device, mode):
+    """The program calls what was asked for; auto takes device, in the gradient too."""
+    operands = random_operands(PATTERNS["uniform"], M, K, N)
+    text = run_products.lower(*operands, mode=mode).as_text()
+    chosen = "device" if mode == "auto" else mode
+    targets = re.findall(r"@graphsafe_gg_(grouped_gemm|drhs)_(\w+)_v1", text)
+    assert sorted(targets) == [
+        ("drhs", chosen),
+        ("grouped_gemm", chosen),
+        ("grouped_gemm", chosen),
+    ]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -72,6 +72,22 @@ def test_grouped_gemm_edges_odd_k_and_n(device, k, n, mode, dtype, transpose_rhs
     check_products(operands, mode=mode, transpose_rhs=transpose_rhs)
 
 
+@pytest.mark.parametrize("transpose_rhs", [False, True], ids=["gkn", "gnk"])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+@pytest.mark.parametrize(("k", "n"), [(2050, 1030), (1030, 2050)])
+def test_grouped_gemm_edges_wide_weights(device, k, n, dtype, transpose_rhs):
+    """A weight matrix larger than the panels that the CPU path converts at once."""
+    operands = random_operands([3, 0, 2], 6, k, n, dtype, transpose_rhs=transpose_rhs)
+    check_products(operands, transpose_rhs=transpose_rhs)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_grouped_gemm_edges_a_million_rows(device, dtype):
+    """One group longer than the largest block of rows of the CPU path."""
+    rows = 2**20 + 7
+    check_products(random_operands([3, rows, 0, 2], rows + 6, 2, 3, dtype))
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 @pytest.mark.parametrize("mode", MODES[1:])
 def test_grouped_gemm_edges_sizes_around_tiles(device, mode, dtype):

@@ -8,6 +8,7 @@ import pytest
 from support.operands import DTYPES, MODES, poison_tail, random_operands, rows_of
 from support.products import assert_products_bit_equal, check_products, run_products
 
+import graphsafe_gg as gg
 from graphsafe_gg.testing import assert_bit_equal
 
 SIZES = [5, 0, 17, 9]
@@ -83,6 +84,18 @@ def test_grouped_gemm_isolation_nan_inside_arrives(device, mode):
     lhs[0, 0] = np.inf
     lhs[1, 1] = np.nan
     check_products(operands._replace(lhs=lhs), mode=mode)
+
+
+@pytest.mark.parametrize("out_dtype", DTYPES)
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_grouped_gemm_isolation_every_nan_stays_nan(device, bits, out_dtype):
+    """Rounding to 16 bits makes no number of a NaN, whatever its bits are."""
+    lhs, rhs, sizes, _ = random_operands([2, 3], 5, 1, 8)
+    lhs[1] = np.array([bits], np.uint32).view(np.float32)
+    out = gg.grouped_gemm(lhs, rhs, sizes, preferred_element_type=out_dtype)
+    is_nan = np.isnan(np.asarray(out, np.float32))
+    assert is_nan[1].all()
+    assert not np.delete(is_nan, 1, 0).any()
 
 
 @pytest.mark.parametrize("mode", MODES)
