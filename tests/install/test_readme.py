@@ -10,7 +10,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"]
 PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("design/*.md"))
 
 
@@ -47,3 +47,9 @@ def test_readme_and_design_links_lead_somewhere(page):
         assert file.exists(), f"{page} links to {target}"
         if anchor:
             assert anchor in anchors(file.read_text()), f"{page} links to {target}"
+
+
+def test_readme_of_design_lists_every_page():
+    index = (ROOT / "design/README.md").read_text()
+    pages = {page.name for page in ROOT.glob("design/*.md")} - {"README.md"}
+    assert set(re.findall(r"\]\((\w+\.md)\)", index)) == pages
