@@ -17,7 +17,7 @@ ARGS ?=
 python = $$(PYTHON='$(PYTHON)' sh scripts/find_python.sh)
 install = python=$(python) && "$$python" scripts/install.py --env $(VENV) --cuda $(GG_CUDA)
 
-cxx_sources = $$(find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+cxx_sources = $$(find csrc tests benchmarks -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help install decode test gpu-wheel lint format clean
 

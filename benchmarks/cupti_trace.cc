@@ -48,8 +48,8 @@ void add_api(const CUpti_Activity* record, CUpti_CallbackDomain domain) {
   const auto* api = reinterpret_cast<const CUpti_ActivityAPI*>(record);
   const char* name = nullptr;
   if (cuptiGetCallbackName(domain, api->cbid, &name) != CUPTI_SUCCESS) name = "unknown";
-  g_rows.push_back({domain == CUPTI_CB_DOMAIN_DRIVER_API ? "driver" : "runtime", name, api->start,
-                    api->end});
+  g_rows.push_back(
+      {domain == CUPTI_CB_DOMAIN_DRIVER_API ? "driver" : "runtime", name, api->start, api->end});
 }
 
 void add(const CUpti_Activity* record) {
@@ -87,9 +87,9 @@ void CUPTIAPI complete_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size
   std::free(buffer);
 }
 
-constexpr CUpti_ActivityKind kKinds[] = {
-    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
-    CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME};
+constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                         CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
+                                         CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME};
 
 }  // namespace
 

@@ -8,9 +8,15 @@ using uint32 = unsigned int;
 using uint64 = unsigned long long;
 using int64 = long long;
 
-struct BF16 { uint16 bits; };
-struct F16 { uint16 bits; };
-struct F32 { float value; };
+struct BF16 {
+  uint16 bits;
+};
+struct F16 {
+  uint16 bits;
+};
+struct F32 {
+  float value;
+};
 
 __device__ float widen(BF16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
 __device__ float widen(F32 x) { return x.value; }
@@ -100,8 +106,8 @@ struct CheckSums {
 
 template <typename T, typename Out>
 __device__ void check_rows(const T* a, const T* b, const Out* out, const CheckedRow* rows,
-                           CheckSums* sums, int64 num_columns, int64 a_stride,
-                           int64 b_row_stride, int64 b_column_stride) {
+                           CheckSums* sums, int64 num_columns, int64 a_stride, int64 b_row_stride,
+                           int64 b_column_stride) {
   const CheckedRow row = rows[blockIdx.x];
   const int64 column = static_cast<int64>(blockIdx.y) * blockDim.x + threadIdx.x;
   double truth = 0.0;
@@ -142,12 +148,12 @@ __device__ void count_nonfinite(const T* in, int64 count, CheckSums* sums) {
   if (bad != 0) atomicAdd(&sums->nonfinite, bad);
 }
 
-#define GG_OF_TYPE(name, T)                                                                     \
-  extern "C" __global__ void fill_normal_##name(T* out, int64 count, uint64 seed) {             \
-    fill_normal(out, count, seed);                                                              \
-  }                                                                                             \
+#define GG_OF_TYPE(name, T)                                                                      \
+  extern "C" __global__ void fill_normal_##name(T* out, int64 count, uint64 seed) {              \
+    fill_normal(out, count, seed);                                                               \
+  }                                                                                              \
   extern "C" __global__ void count_nonfinite_##name(const T* in, int64 count, CheckSums* sums) { \
-    count_nonfinite(in, count, sums);                                                           \
+    count_nonfinite(in, count, sums);                                                            \
   }
 GG_OF_TYPE(bfloat16, BF16)
 GG_OF_TYPE(float16, F16)
@@ -163,9 +169,9 @@ GG_CHECK(bfloat16, BF16, BF16)
 GG_CHECK(float16, F16, F16)
 GG_CHECK(float32, F32, F32)
 
-#define GG_READ(unroll)                                                                     \
-  extern "C" __global__ void stream_read_##unroll(const int4* in, int64 count, int* out) {  \
-    stream_read<unroll>(in, count, out);                                                    \
+#define GG_READ(unroll)                                                                    \
+  extern "C" __global__ void stream_read_##unroll(const int4* in, int64 count, int* out) { \
+    stream_read<unroll>(in, count, out);                                                   \
   }
 GG_READ(4)
 GG_READ(8)
