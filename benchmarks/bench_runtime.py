@@ -235,6 +235,19 @@ def pinned_growth(steps: int, num_shapes: int) -> list[dict]:
     ]
 
 
+# --- host time -----------------------------------------------------------------------
+
+
+def host_times() -> list[dict]:
+    """Each handler over a driver whose calls return at once; needs the test build."""
+    from graphsafe_gg import _testing
+
+    return [
+        row(f"host/{mode}", _testing.time_handler(mode), "us")
+        for mode in ("copy", "device", "sync", "async")
+    ]
+
+
 def row(case: str, value: float, unit: str) -> dict:
     return {"case": case, "value": float(np.round(value, 4)), "unit": unit}
 
@@ -246,6 +259,7 @@ def parts(options):
 
         tracer = Tracer()
         yield "bubbles", lambda: bubbles(tracer, width=4096, num_products=3)
+    yield "host", host_times
     yield "threads", lambda: run_threads(8, 200 if small else options.copies)
     yield "pinned", lambda: pinned(4 if small else 64, 2 if small else 8, 3)
     yield "growth", lambda: pinned_growth(20 if small else options.growth_steps, 4)

@@ -17,6 +17,7 @@ set(GG_TESTING_SOURCES
   csrc/testing/executor.cc
   csrc/testing/executor_calls.cc
   csrc/testing/ffi_calls.cc
+  csrc/testing/handler_time.cc
   csrc/testing/machine.cc
   csrc/testing/program.cc
   csrc/testing/real_driver.cc
@@ -40,6 +41,8 @@ set(GG_TESTING_SOURCES
   csrc/testing/simulation.cc
   csrc/testing/test_targets.cc
   csrc/testing/testing_module.cc)
+
+set_source_files_properties(csrc/testing/emulations.cc PROPERTIES COMPILE_OPTIONS -O2)
 
 # Without fatbins each library is one byte, which is all the simulated driver asks of it.
 if(NOT GG_NVCC)
