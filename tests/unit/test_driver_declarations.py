@@ -6,69 +6,29 @@ A wrong parameter list would not fail to link: the table is filled from dlsym.
 """
 
 import os
-import pathlib
 import re
-import shutil
-import subprocess
-import sysconfig
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def include_folders():
-    """Folders that may hold cuda.h: a toolkit's, then pip packages'."""
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if home := os.environ.get(variable):
-            yield pathlib.Path(home) / "include"
-    if nvcc := shutil.which("nvcc"):
-        yield pathlib.Path(nvcc).resolve().parents[1] / "include"
-    yield pathlib.Path("/usr/local/cuda/include")
-    site_packages = [pathlib.Path(sysconfig.get_path("platlib"))]
-    site_packages += sorted(ROOT.glob("build/env-*/lib/python3*/site-packages"))
-    for folder in site_packages:
-        yield folder / "nvidia/cu13/include"
-    yield pathlib.Path("/usr/include")
-
-
-def compiler():
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (found := shutil.which(name)):
-            return found
-    return None
+from support import headers
 
 
 @pytest.fixture(scope="module")
 def compile_program():
     """Compiles checks after driver_agreement.h; returns the compiler's messages."""
-    include = next((f for f in include_folders() if (f / "cuda.h").exists()), None)
-    cxx = compiler()
-    if include is None or cxx is None:
-        missing = "cuda.h" if include is None else "a C++ compiler"
-        if os.environ.get("GG_REQUIRE_CUDA_HEADERS") == "1":
-            pytest.fail(f"{missing} must be installed here; it was not found")
-        pytest.skip(f"{missing} was not found")
-
-    command = [cxx, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
-    command += [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'tests'}", "-isystem", str(include)]
-
-    def run(*checks):
-        text = "\n".join(('#include "support/driver_agreement.h"', *checks, ""))
-        return subprocess.run(
-            command, input=text, capture_output=True, text=True
-        ).stderr
-
-    return run
+    return headers.check_compiler(
+        "driver_agreement.h",
+        ["cuda.h"],
+        is_required=os.environ.get("GG_REQUIRE_CUDA_HEADERS") == "1",
+    )
 
 
 def declared_functions():
-    text = (ROOT / "csrc/runtime/cuda_api.h").read_text()
+    text = (headers.ROOT / "csrc/runtime/cuda_api.h").read_text()
     return re.findall(r'X\((\w+), "(cu\w+)"', text)
 
 
 def declared_constants():
-    text = (ROOT / "csrc/runtime/cuda_driver.h").read_text()
+    text = (headers.ROOT / "csrc/runtime/cuda_driver.h").read_text()
     return re.findall(r"constexpr \w+ k(\w+) =", text)
 
 
