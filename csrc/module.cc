@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
 
@@ -17,6 +18,7 @@
 #include "runtime/context_guard.h"
 #include "runtime/device_state.h"
 #include "runtime/group_sizes.h"
+#include "runtime/host_launch.h"
 #include "runtime/wait.h"
 
 namespace nb = nanobind;
@@ -58,6 +60,13 @@ nb::dict site_stats(const Site& site) {
     if (count != 0) fallbacks[to_string(static_cast<Fallback>(reason))] = count;
   }
   entry["fallbacks"] = fallbacks;
+  nb::dict paths;
+  for (size_t path = 0; path < kNumHostPaths; ++path) {
+    const int64_t count = site.host_paths[path].load();
+    if (count != 0) paths[to_string(static_cast<HostPath>(path))] = count;
+  }
+  entry["host_size_launches"] = paths;
+  entry["guards_tripped"] = site.num_guard_trips();
   return entry;
 }
 
@@ -84,6 +93,7 @@ nb::dict stats() {
     entry["slots"] = device->slots().num_slots();
     entry["pinned_bytes"] = device->size_copies().pinned_bytes() + device->slots().pinned_bytes() +
                             device->sites().pinned_bytes();
+    entry["cublaslt"] = device->cublaslt().state();
     entry["sites"] = sites;
     devices[nb::int_(device->ordinal())] = entry;
   }
@@ -119,6 +129,13 @@ void set_on_bad_sizes_by_name(const std::string& policy) {
   throw nb::value_error(("policy must be log, raise or check; got " + policy).c_str());
 }
 
+void set_cublaslt_use_by_name(const std::string& use) {
+  if (use == "auto") return set_cublaslt_use(CublasLtUse::kAuto);
+  if (use == "off") return set_cublaslt_use(CublasLtUse::kOff);
+  if (use == "always") return set_cublaslt_use(CublasLtUse::kAlways);
+  throw nb::value_error(("use must be auto, off or always; got " + use).c_str());
+}
+
 }  // namespace
 }  // namespace graphsafe_gg
 
@@ -130,6 +147,8 @@ NB_MODULE(_ext, m) {
   m.def("take_size_errors", &take_size_errors, nb::arg("site").none());
   m.def("set_on_bad_sizes", &set_on_bad_sizes_by_name, nb::arg("policy"));
   m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
+  m.def("set_cublaslt_directories", &set_cublaslt_directories, nb::arg("directories"));
+  m.def("set_cublaslt_use", &set_cublaslt_use_by_name, nb::arg("use"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
   m.def(
       "set_sgemm",

@@ -3,6 +3,8 @@
 """The only importer of the extension: registers its FFI targets with JAX."""
 
 import functools
+import importlib.util
+import os
 
 import jax
 from scipy.linalg import cython_blas
@@ -10,10 +12,20 @@ from scipy.linalg import cython_blas
 from graphsafe_gg import _config, _ext
 
 
+def _cublaslt_directories() -> list[str]:
+    """Where pip's packages of CUDA 13 and 12 keep cuBLASLt, found or not."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = (spec and spec.submodule_search_locations) or ()
+    folders = ("cu13/lib", "cublas/lib")
+    return [os.path.join(root, folder) for folder in folders for root in roots]
+
+
 def _register() -> None:
     _ext.set_sgemm(cython_blas.__pyx_capi__["sgemm"])
     _ext.set_on_bad_sizes(_config.ON_BAD_SIZES)
     _ext.set_wait_deadline(_config.WAIT_DEADLINE_S)
+    _ext.set_cublaslt_use(_config.CUBLASLT)
+    _ext.set_cublaslt_directories(_cublaslt_directories())
     for (target, platform), stages in _ext.registrations().items():
         jax.ffi.register_ffi_target(target, stages, platform=platform)
 
@@ -33,6 +45,7 @@ def name_call_site(site: int, name: str) -> None:
 build_info = _ext.build_info
 device_stats = _ext.stats
 take_size_errors = _ext.take_size_errors
+set_cublaslt_use = _ext.set_cublaslt_use
 raw_problem = _ext.raw_problem
 raw_initialize = _ext.raw_initialize
 raw_launch = _ext.raw_launch

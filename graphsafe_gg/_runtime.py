@@ -30,10 +30,13 @@ def stats() -> dict:
     replay adds none), ``eager_copies`` and ``captured_copies`` (early copies issued),
     ``copies`` (early copies that have run, replays and loop turns included, from stamps
     made on the device), ``host_waits`` and ``host_wait_us``, ``slots``,
-    ``pinned_bytes``, and ``sites``: call-site name to ``executions`` (one for each run
-    of the program, replays included), ``eager_calls``, ``captured_calls``,
-    ``host_waits``, ``host_wait_us``, ``host_wait_max_us`` and ``fallbacks`` (reason to
-    count: calls that made their own copy of the sizes). ``config`` holds the
+    ``pinned_bytes``, ``cublaslt`` (its version, or why it is not used), and ``sites``:
+    call-site name to ``executions`` (one for each run of the program, replays
+    included), ``eager_calls``, ``captured_calls``, ``host_waits``, ``host_wait_us``,
+    ``host_wait_max_us``, ``fallbacks`` (reason to count: calls that made their own copy
+    of the sizes), ``host_size_launches`` (``cublaslt``, or why the project's own
+    kernels, to count: calls whose sizes the host knew) and ``guards_tripped`` (cuBLASLt
+    launches whose sizes were another execution's, computed anew). ``config`` holds the
     environment variables as read at import, ``build`` how the extension was built.
     """
     return {

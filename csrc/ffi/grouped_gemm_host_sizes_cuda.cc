@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
-// Sync and async mode on CUDA: the host knows the sizes when it launches. The kernels still
-// compute from the device's sizes; the host's choose the launch and raise errors early.
-#include <algorithm>
-
+// Sync and async mode on CUDA: the host knows the sizes when it launches. The project's kernels
+// still compute from the device's sizes; the host's choose the launch and raise errors early.
 #include "ffi/handlers.h"
 #include "runtime/context_guard.h"
 #include "runtime/early_copy.h"
-#include "runtime/launch.h"
+#include "runtime/host_launch.h"
 
 namespace graphsafe_gg {
 namespace {
@@ -26,26 +24,25 @@ struct Call {
 void initialize(int32_t ordinal, const Problem& problem, int64_t site) {
   DeviceState& device = DeviceState::initialize(ordinal);
   device.sites().at(static_cast<uint64_t>(site)).executions.fetch_add(1);
-  load_kernels(device, problem, /*has_known_sizes=*/true);
+  prepare_host_launch(device, problem);
   const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
   device.size_copies().reserve(
       static_cast<size_t>(problem.num_groups * size_bytes(problem.size_type)));
 }
 
-void launch_with(DeviceState& device, const Call& call, const std::vector<int64_t>& sizes,
+void launch_with(DeviceState& device, const Call& call, const HostSizes& host, const void* ticket,
                  Site& site, CUstream stream) {
-  const auto largest = std::max_element(sizes.begin(), sizes.end());
-  launch(device, call.problem, call.operands, site, largest == sizes.end() ? 0 : *largest, stream);
+  launch_with_sizes(device, call.problem, call.operands, host, ticket, site, stream);
   site.eager_calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 void execute_sync(const Call& call, CUstream stream) {
   DeviceState& device = DeviceState::get(call.ordinal);
   Site& site = device.sites().at(static_cast<uint64_t>(call.site));
-  const auto sizes = copy_and_wait(device, call.sizes(), site, stream);
-  const SizeErrorRecord error = find_size_error(sizes, call.problem.m);
+  const HostSizes host{copy_and_wait(device, call.sizes(), site, stream), 0, Fallback::kNone};
+  const SizeErrorRecord error = find_size_error(host.sizes, call.problem.m);
   if (error.kind != kNoSizeError) throw InvalidArgument(describe_size_error(error, site.id));
-  launch_with(device, call, sizes, site, stream);
+  launch_with(device, call, host, /*ticket=*/nullptr, site, stream);
 }
 
 void execute_async(const Call& call, const Buffer& ticket, int64_t fallback, CUstream stream) {
@@ -59,10 +56,11 @@ void execute_async(const Call& call, const Buffer& ticket, int64_t fallback, CUs
     // A good call must not fail for sizes that another one left in the slot.
     site.count(Fallback::kSuspect);
     host.sizes = copy_and_wait(device, call.sizes(), site, stream);
+    host.stamp = 0;
     error = find_size_error(host.sizes, call.problem.m);
   }
   if (error.kind != kNoSizeError) throw InvalidArgument(describe_size_error(error, site.id));
-  launch_with(device, call, host.sizes, site, stream);
+  launch_with(device, call, host, ticket.untyped_data(), site, stream);
 }
 
 Operands operands_of(const Buffer& lhs, const Buffer& rhs, const Buffer& group_sizes,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/epilogue.cuh"
+#include "kernels/guard.cuh"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_list.h"
 #include "kernels/mma_core.cuh"
@@ -180,6 +181,7 @@ __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
 #define GG_KERNEL(name, threads, per_sm, body)                      \
   extern "C" __global__ void __launch_bounds__(threads, per_sm)     \
       name(const __grid_constant__ graphsafe_gg::KernelArgs args) { \
+    if (graphsafe_gg::guard_holds(args)) return;                    \
     body;                                                           \
   }
 #define GG_M_GROUPED(prefix, core, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm)   \

@@ -20,12 +20,24 @@ struct SizeErrorRecord {
   int64_t limit;  // m
 };
 
+// What a call site owns in mapped pinned memory. The kernels of a site write it.
+struct SiteRecord {
+  SizeErrorRecord error;
+  uint64_t guard_trips;  // guards that found another stamp, and recomputed
+  uint64_t reserved[3];
+};
+
 struct KernelArgs {
   const void* lhs;          // (m, k)
   const void* rhs;          // kMGrouped: (g, k, n) or (g, n, k); kKGrouped: dout (m, n)
   void* out;                // kMGrouped: (m, n); kKGrouped: (g, k, n)
   const void* group_sizes;  // (g,), element type `size_type`
   SizeErrorRecord* error;   // device address; may be null
+  // A guard returns at once while the stamp is the expected one. Device addresses; a null stamp
+  // means no guard.
+  const uint64_t* guard_stamp;
+  uint64_t expected_stamp;
+  uint64_t* guard_trips;
   int64_t num_groups;
   int64_t m;
   int64_t k;

@@ -29,6 +29,8 @@ namespace graphsafe_gg {
     (cuda::DevicePtr * device, void* host, unsigned flags))                                    \
   X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                 \
     (void* host, cuda::DevicePtr device, size_t size_bytes, CUstream stream))                  \
+  X(memset_d8_async, "cuMemsetD8Async",                                                        \
+    (cuda::DevicePtr device, unsigned char value, size_t size_bytes, CUstream stream))         \
   X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))                          \
   X(event_destroy, "cuEventDestroy_v2", (CUevent event))                                       \
   X(event_record, "cuEventRecord", (CUevent event, CUstream stream))                           \
@@ -36,6 +38,10 @@ namespace graphsafe_gg {
     (CUevent event, CUstream stream, unsigned flags))                                          \
   X(event_query, "cuEventQuery", (CUevent event))                                              \
   X(event_synchronize, "cuEventSynchronize", (CUevent event))                                  \
+  X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags))                      \
+  X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream))                                   \
+  X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                              \
+  X(stream_wait_event, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags))  \
   X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int* status))                \
   X(stream_get_capture_info, "cuStreamGetCaptureInfo_v3",                                      \
     (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,                     \

@@ -38,6 +38,8 @@ constexpr unsigned kEventBlockingSync = 1;
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kEventRecordDefault = 0;
 constexpr unsigned kEventRecordExternal = 1;
+constexpr unsigned kEventWaitDefault = 0;
+constexpr unsigned kStreamNonBlocking = 1;
 
 constexpr unsigned kUserObjectNoDestructorSync = 1;
 constexpr unsigned kGraphUserObjectMove = 1;

@@ -97,7 +97,8 @@ DeviceState::DeviceState(int ordinal, const Opened& opened)
       traits_(opened.traits),
       sites_(ordinal),
       slots_(ordinal),
-      size_copies_(ordinal) {}
+      size_copies_(ordinal),
+      cublaslt_(ordinal) {}
 
 void DeviceState::load_function(const Kernel& kernel, int smem_bytes) {
   {

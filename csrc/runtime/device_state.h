@@ -13,6 +13,7 @@
 
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
+#include "runtime/cublaslt_device.h"
 #include "runtime/sites.h"
 #include "runtime/size_copy.h"
 #include "runtime/slots.h"
@@ -40,6 +41,7 @@ class DeviceState {
   SiteTable& sites() { return sites_; }
   SlotTable& slots() { return slots_; }
   SizeCopyPool& size_copies() { return size_copies_; }
+  CublasLtDevice& cublaslt() { return cublaslt_; }
   DeviceCounters& counters() { return counters_; }
 
   // Loads the kernel and raises its shared-memory limit. Initialize stage only.
@@ -61,6 +63,7 @@ class DeviceState {
   SiteTable sites_;
   SlotTable slots_;
   SizeCopyPool size_copies_;
+  CublasLtDevice cublaslt_;
   DeviceCounters counters_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<const Kernel*, CUfunction> functions_;  // guarded by mutex_

@@ -42,7 +42,7 @@ void load_kernels(DeviceState& device, const Problem& problem, bool has_known_si
 }
 
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
-            int64_t max_group_rows, CUstream stream) {
+            int64_t max_group_rows, CUstream stream, const LaunchGuard& guard) {
   if (is_empty(problem)) return;
   const Config config = choose_config(problem, device.traits(), max_group_rows);
   KernelArgs args{};
@@ -50,7 +50,10 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
   args.rhs = operands.rhs;
   args.out = operands.out;
   args.group_sizes = operands.group_sizes;
-  args.error = site.device_record;
+  args.error = &site.device_record->error;
+  args.guard_stamp = guard.stamp;
+  args.expected_stamp = guard.expected;
+  args.guard_trips = &site.device_record->guard_trips;
   args.num_groups = problem.num_groups;
   args.m = problem.m;
   args.k = problem.k;
@@ -60,12 +63,12 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
   const CUfunction function = device.function(kernel_for(problem, config));
   const auto grid = static_cast<unsigned>(grid_blocks(problem, config, device.traits()));
   const CudaApi& api = cuda_api();
-  const ContextGuard guard(api, device.context(), device.ordinal());
+  const ContextGuard current(api, device.context(), device.ordinal());
   void* params[] = {&args};
   check(api.launch_kernel(function, grid, 1, 1, static_cast<unsigned>(config.num_threads), 1, 1,
                           static_cast<unsigned>(config.smem_bytes), stream, params, nullptr),
         "cuLaunchKernel", device.ordinal());
-  device.counters().launches.fetch_add(1, std::memory_order_relaxed);
+  if (guard.stamp == nullptr) device.counters().launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace graphsafe_gg

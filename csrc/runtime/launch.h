@@ -21,9 +21,16 @@ struct Operands {
 // when the sizes will be known. Initialize stage only. Throws Unimplemented, with the reason.
 void load_kernels(DeviceState& device, const Problem& problem, bool has_known_sizes);
 
+// Makes the launch a guard: the kernel returns at once if the stamp on the device is the expected
+// one, and else computes as usual and counts that at the site. Null: no guard.
+struct LaunchGuard {
+  const uint64_t* stamp = nullptr;  // device address
+  uint64_t expected = 0;
+};
+
 // One kernel launch, capturable: no allocation, no wait, nothing that depends on buffer contents.
 // max_group_rows < 0 when sizes are unknown to the host.
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
-            int64_t max_group_rows, CUstream stream);
+            int64_t max_group_rows, CUstream stream, const LaunchGuard& guard = {});
 
 }  // namespace graphsafe_gg

@@ -35,15 +35,21 @@ void WaitCounters::add(int64_t waited_ns) {
 
 // The kernel writes kind last, behind a system-wide fence.
 std::optional<SizeErrorRecord> Site::error() const {
-  if (__atomic_load_n(&host_record->kind, __ATOMIC_ACQUIRE) == kNoSizeError) return std::nullopt;
-  return *host_record;
+  if (__atomic_load_n(&host_record->error.kind, __ATOMIC_ACQUIRE) == kNoSizeError) {
+    return std::nullopt;
+  }
+  return host_record->error;
 }
 
 void Site::clear_error() {
-  __atomic_store_n(&host_record->kind, uint32_t{kNoSizeError}, __ATOMIC_RELEASE);
+  __atomic_store_n(&host_record->error.kind, uint32_t{kNoSizeError}, __ATOMIC_RELEASE);
 }
 
-SiteTable::SiteTable(int ordinal) : records_(kMaxRecords * sizeof(SizeErrorRecord), ordinal) {}
+uint64_t Site::num_guard_trips() const {
+  return __atomic_load_n(&host_record->guard_trips, __ATOMIC_RELAXED);
+}
+
+SiteTable::SiteTable(int ordinal) : records_(kMaxRecords * sizeof(SiteRecord), ordinal) {}
 
 Site& SiteTable::at(uint64_t id) {
   {
@@ -57,8 +63,8 @@ Site& SiteTable::at(uint64_t id) {
     const size_t index = std::min(sites_.size() - 1, kMaxRecords - 1);
     entry->second = std::make_unique<Site>();
     entry->second->id = id;
-    entry->second->device_record = reinterpret_cast<SizeErrorRecord*>(records_.device()) + index;
-    entry->second->host_record = static_cast<SizeErrorRecord*>(records_.host()) + index;
+    entry->second->device_record = reinterpret_cast<SiteRecord*>(records_.device()) + index;
+    entry->second->host_record = static_cast<SiteRecord*>(records_.host()) + index;
   }
   return *entry->second;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/kernel_args.h"
+#include "runtime/host_policy.h"
 #include "runtime/pinned_buffer.h"
 
 namespace graphsafe_gg {
@@ -41,20 +42,25 @@ struct WaitCounters {
 
 struct Site {
   uint64_t id = 0;
-  SizeErrorRecord* device_record = nullptr;  // device address
-  SizeErrorRecord* host_record = nullptr;
+  SiteRecord* device_record = nullptr;  // device address
+  SiteRecord* host_record = nullptr;
   std::atomic<int64_t> executions{0};  // initialize calls: one a run of the program
   std::atomic<int64_t> eager_calls{0};
   std::atomic<int64_t> captured_calls{0};
   WaitCounters waits;
   std::array<std::atomic<int64_t>, kNumFallbacks> fallbacks{};
+  std::array<std::atomic<int64_t>, kNumHostPaths> host_paths{};
   std::atomic<bool> has_logged{false};
 
   // The error a kernel recorded, if any. It stays recorded until clear.
   std::optional<SizeErrorRecord> error() const;
   void clear_error();
+  uint64_t num_guard_trips() const;
   void count(Fallback reason) {
     fallbacks[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  }
+  void count(HostPath path) {
+    host_paths[static_cast<size_t>(path)].fetch_add(1, std::memory_order_relaxed);
   }
 };
 

@@ -69,7 +69,8 @@ def grouped_gemm(
     such error is recorded for ``check()``. "async" and "sync" split the graph at the
     call.
 
-    Cost: no workspace; one launch for the result and one for each gradient.
+    Cost: no workspace; one launch for the result and one for each gradient. Where the
+    host knows the sizes and groups are few and large, one GEMM a group instead.
 
     Source: csrc/kernels, design/architecture.md.
     """
