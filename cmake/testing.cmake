@@ -4,6 +4,7 @@
 
 set(GG_TESTING_SOURCES
   csrc/testing/bind_conformance.cc
+  csrc/testing/bind_cublaslt.cc
   csrc/testing/bind_executor.cc
   csrc/testing/bind_runtime.cc
   csrc/testing/bind_simulation.cc
@@ -16,8 +17,10 @@ set(GG_TESTING_SOURCES
   csrc/testing/emulations.cc
   csrc/testing/executor.cc
   csrc/testing/executor_calls.cc
+  csrc/testing/fake_cublaslt.cc
   csrc/testing/ffi_calls.cc
   csrc/testing/handler_time.cc
+  csrc/testing/lt_matmul.cc
   csrc/testing/machine.cc
   csrc/testing/program.cc
   csrc/testing/real_driver.cc

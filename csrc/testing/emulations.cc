@@ -119,8 +119,17 @@ void run_k_grouped(KernelRun& run, const Problem& p, const KernelArgs& args) {
   store(run, p.out_dtype, args.out, out);
 }
 
+// csrc/kernels/guard.cuh
+bool guard_holds(KernelRun& run, const KernelArgs& args) {
+  if (args.guard_stamp == nullptr) return false;
+  if (*run.view<uint64_t>(args.guard_stamp, sizeof(uint64_t)) == args.expected_stamp) return true;
+  ++*run.view<uint64_t>(args.guard_trips, sizeof(uint64_t));
+  return false;
+}
+
 void run_grouped(KernelRun& run) {
   const auto args = run.param<KernelArgs>(0);
+  if (guard_holds(run, args)) return;
   const Problem problem = problem_of(run.symbol(), args);
   if (problem.product == Product::kMGrouped) {
     run_m_grouped(run, problem, args);

@@ -10,4 +10,5 @@ NB_MODULE(_testing, m) {
   graphsafe_gg::testing::bind_runtime(m);
   graphsafe_gg::testing::bind_conformance(m);
   graphsafe_gg::testing::bind_handler_time(m);
+  graphsafe_gg::testing::bind_cublaslt(m);
 }

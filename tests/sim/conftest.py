@@ -35,3 +35,24 @@ def simulate():
 @pytest.fixture
 def sim(simulate):
     return simulate()
+
+
+@pytest.fixture
+def cublaslt():
+    """Opens a faked cuBLASLt with options of the test's choice, for every call that it
+    can serve. What the runtime does wrong with it fails the test."""
+    from graphsafe_gg import _testing
+
+    _testing.open_cublaslt()
+    _testing.set_cublaslt_use("always")
+    yield _testing.open_cublaslt
+    assert _testing.cublaslt_violations() == []
+    assert _testing.num_live_cublaslt_objects() == 0
+    _testing.set_cublaslt_use("auto")
+    _testing.close_cublaslt()
+
+
+@pytest.fixture
+def machine(cublaslt, simulate):
+    """Opens a simulation that closes before the library."""
+    return simulate

@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: The graphsafe_gg authors
+# SPDX-License-Identifier: Apache-2.0
+"""Launches from sizes that the host knows, on a faked cuBLASLt: order on the streams,
+zeros, the guard, and what the execute stage may not do."""
+
+import concurrent.futures
+
+import ml_dtypes
+import numpy as np
+import pytest
+from host_size_call import PRODUCTS, SIX_GROUPS, Call, StaleCall
+from simulated import ALLOCATING
+
+from graphsafe_gg import _testing
+
+PATTERNS = {
+    "full": [16, 8, 12, 4],
+    "tail": [5, 0, 9, 3],
+    "one_group": [0, 0, 17, 0],
+    "six_groups": SIX_GROUPS,
+    "all_empty": [0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_sim_host_launch_order(cublaslt, machine, mode, product, pattern, seed):
+    """Zeros and lanes come behind earlier users of the result's memory and before later
+    ones, however the streams overtake each other."""
+    cublaslt(num_steps=12)
+    sizes = PATTERNS[pattern]
+    sim = machine(seed=seed, jitter=6)
+    call = Call(sim, product, mode, g=len(sizes))
+    for _ in range(3):
+        call.check(sizes)
+    path = "cublaslt" if any(sizes) else "kernels: nothing to multiply"
+    assert call.launches == {path: 3}
+    assert call.guards_tripped == 0
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_sim_host_launch_16_bit(machine, product):
+    """A row of 4 elements of 2 bytes is no multiple of 16 bytes."""
+    sim = machine()
+    call = Call(sim, product, "async", g=4, dtype=ml_dtypes.bfloat16)
+    call.check([5, 0, 9, 3])
+    assert call.launches == {"cublaslt": 1}
+    call = Call(sim, product, "async", g=4, k=4, dtype=ml_dtypes.bfloat16, site=2)
+    call.check([5, 0, 9, 3])
+    assert call.launches == {"kernels: rows are not multiples of 16 bytes": 1}
+
+
+def test_sim_host_launch_sizes_change_from_run_to_run(machine):
+    call = Call(machine(jitter=4), "gkn", "async", g=4)
+    for sizes in ([16, 8, 12, 4], [0, 0, 0, 0], [40, 0, 0, 0], [1, 1, 1, 1]):
+        call.check(sizes)
+    assert call.launches == {"cublaslt": 3, "kernels: nothing to multiply": 1}
+
+
+def num_launches(sim, call, sizes):
+    before = sim.num_calls("cuLaunchKernel")
+    call.check(sizes)
+    return sim.num_calls("cuLaunchKernel") - before
+
+
+def test_sim_host_launch_guard_only_where_sizes_came_early(machine):
+    """Two groups, the delay; async: the ticket's kernel and the guard besides."""
+    sim = machine()
+    assert num_launches(sim, Call(sim, "gkn", "sync", g=4), [5, 0, 9, 0]) == 3
+    assert num_launches(sim, Call(sim, "gkn", "async", g=4), [5, 0, 9, 0]) == 5
+
+
+def test_sim_host_launch_counts_one_launch_a_product(machine):
+    call = Call(machine(), "gkn", "async", g=4)
+    call.check([5, 0, 9, 0])
+    assert _testing.device_stats(0)["launches"] == 1
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_sim_host_launch_guard_recomputes_stale_sizes(machine, product):
+    """Eager, captured and replayed copies: the host trusts sizes that are not the
+    operand's, and the device finds out."""
+    call = StaleCall(machine(jitter=4), product, "async", g=4)
+    for round_idx in range(1, 4):
+        sizes, stale = [5, 0, 9, 3], [3, 9, round_idx, 6]
+        results = call.run_stale(sizes, stale)
+        np.testing.assert_allclose(
+            call.read(results[call.after]), call.expected(sizes), rtol=1e-5, atol=1e-5
+        )
+        assert call.guards_tripped == round_idx
+    assert call.launches == {"cublaslt": 3}
+
+
+def test_sim_host_launch_execute_chooses_and_allocates_nothing(machine):
+    sim = machine()
+    call = Call(sim, "gkn", "async", g=4)
+    call.check([5, 0, 9, 3])
+    stages = {}
+    for function, stage in _testing.cublaslt_calls():
+        stages.setdefault(stage, set()).add(function)
+    assert stages.pop("execute-eager") == {"Matmul", "MatrixLayoutSetAttribute"}
+    assert set(stages) == {"initialize"}
+    assert "MatmulAlgoGetHeuristic" in stages["initialize"]
+
+    _testing.clear_cublaslt_calls()
+    sim.clear_log()
+    call.check([40, 0, 0, 0])
+    assert {stage for _, stage in _testing.cublaslt_calls()} == {"execute-eager"}
+    streams = {"cuStreamCreate", "cuStreamDestroy"}
+    assert sim.calls(functions=ALLOCATING | streams) == []
+
+
+def test_sim_host_launch_no_algorithm_for_a_bucket(cublaslt, machine):
+    """An algorithm must serve the fewest rows of its bucket as well as the most."""
+    cublaslt(refused_rows=5)
+    call = Call(machine(), "gkn", "sync", g=3)
+    call.check([4, 4, 16])
+    call.check([4, 8, 16])
+    assert call.launches == {"cublaslt": 1, "kernels: no cublaslt algorithm": 1}
+
+
+@pytest.mark.parametrize(
+    ("num_algorithms", "path"),
+    [(2, "cublaslt"), (1, "kernels: no cublaslt algorithm")],
+)
+def test_sim_host_launch_first_algorithm_wants_a_workspace(
+    cublaslt, machine, num_algorithms, path
+):
+    cublaslt(workspace_bytes=1, num_algorithms=num_algorithms)
+    call = Call(machine(), "gkn", "sync", g=3)
+    call.check([4, 4, 16])
+    assert call.launches == {path: 1}
+
+
+def test_sim_host_launch_reports_the_version(cublaslt, machine):
+    cublaslt(version=130104)
+    Call(machine(), "gkn", "sync", g=4).check([5, 0, 9, 3])
+    assert _testing.cublaslt_state() == "13.1.4"
+
+
+def test_sim_host_launch_switched_off(machine):
+    _testing.set_cublaslt_use("off")
+    call = Call(machine(), "gkn", "async", g=4)
+    call.check([5, 0, 9, 3])
+    assert call.launches == {"kernels: cublaslt is switched off": 1}
+    assert _testing.cublaslt_calls() == []
+
+
+def test_sim_host_launch_small_products_never_open_the_library(machine):
+    _testing.set_cublaslt_use("auto")
+    call = Call(machine(), "gkn", "async", g=4)
+    call.check([5, 0, 9, 3])
+    assert call.launches == {"kernels: few rows a group": 1}
+    assert _testing.cublaslt_calls() == []
+
+
+def test_sim_host_launch_threads_and_devices(cublaslt, machine):
+    """Threads of one device share its side streams; devices share nothing."""
+    cublaslt(num_steps=5)
+    sim = machine(num_devices=2, background=True, jitter=4)
+    calls = [
+        Call(sim, PRODUCTS[i % 3], "async", g=4, on=i % 2, site=i + 1, seed=i)
+        for i in range(4)
+    ]
+    patterns = [[5, 0, 9, 3], [40, 0, 0, 0], [1, 2, 3, 4], [0, 10, 10, 10]]
+
+    def run(call, seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(15):
+            call.check(patterns[rng.integers(len(patterns))])
+
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(run, call, i) for i, call in enumerate(calls)]:
+            done.result()
+    assert [call.guards_tripped for call in calls] == [0] * 4
+    assert all(call.launches == {"cublaslt": 15} for call in calls)
