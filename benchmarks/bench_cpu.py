@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# One thread for each BLAS: on a busy machine, figures of several are those of spinning.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jit_step
 import numpy as np
@@ -135,6 +137,7 @@ def machine() -> dict:
         "name": f"{model}, {cores} cores",
         "python": platform.python_version(),
         "numpy_blas": f"{blas.get('name')} {blas.get('version')}",
+        "blas_threads": os.environ["OPENBLAS_NUM_THREADS"],
         "load_before": round(os.getloadavg()[0], 2),
         **{name: importlib.metadata.version(name) for name in packages},
     }

@@ -175,10 +175,13 @@ def wheel_notices(wheel: Path, target: Path) -> list[str]:
         installed = target / file.relative_to(ROOT)
         if not installed.exists() or installed.read_bytes() != file.read_bytes():
             notices.append(f"{file.relative_to(ROOT)} differs in the wheel")
-    stamp = wheel.parent / "sources"
-    if not stamp.exists():
-        notices.append(f"no {stamp.name} beside the wheel: its csrc is not known")
-    elif stamp.read_text().strip() != sources.sources_hash(sources.NATIVE):
+    stamp = wheel.parent / "wheel.json"
+    built = json.loads(stamp.read_text()).get("sources") if stamp.exists() else None
+    if built is None:
+        notices.append(
+            "wheel.json names no sources: the csrc of the wheel is not known"
+        )
+    elif built != sources.sources_hash(sources.NATIVE):
         notices.append("csrc differs from what the wheel was built from")
     return notices
 

@@ -128,8 +128,8 @@ def test_a_wheel_of_other_sources_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(run_gpu, "ROOT", root)
     first, second = run_gpu.wheel_notices(wheel, site)
     assert first == "graphsafe_gg/api.py differs in the wheel"
-    assert second.startswith("no sources beside the wheel")
-    (tmp_path / "sources").write_text("0" * 16)
+    assert second.startswith("wheel.json names no sources")
+    (tmp_path / "wheel.json").write_text(json.dumps({"sources": "0" * 16}))
     assert "csrc differs" in run_gpu.wheel_notices(wheel, site)[1]
 
 
