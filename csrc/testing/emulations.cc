@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "cpu/convert.h"
+#include "kernels/config.h"
+#include "kernels/dispatch.h"
 #include "kernels/kernel_args.h"
 #include "kernels/problem.h"
 #include "kernels/ticket.h"
@@ -12,6 +14,8 @@
 
 namespace graphsafe_gg::sim {
 namespace {
+
+constexpr DeviceTraits kTraits = {90, kNumSms, kMaxSmemBlockBytes, kMaxSmemSmBytes};
 
 bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
@@ -127,10 +131,23 @@ bool guard_holds(KernelRun& run, const KernelArgs& args) {
   return false;
 }
 
+// Counts launches whose kernel is not the one that these very sizes choose: where the host knew
+// sizes, it knew others.
+void count_other_launch(KernelRun& run, const Problem& problem, const KernelArgs& args) {
+  const auto sizes = clamped_sizes(run, problem, args);
+  const auto largest = std::max_element(sizes.begin(), sizes.end());
+  const Config config = choose_config(problem, kTraits, largest == sizes.end() ? 0 : *largest);
+  const Kernel* kernel = find_kernel(problem, config);
+  if (kernel == nullptr || run.symbol() != kernel->symbol) {
+    ++run.device_word("gg_test_other_launches");
+  }
+}
+
 void run_grouped(KernelRun& run) {
   const auto args = run.param<KernelArgs>(0);
   if (guard_holds(run, args)) return;
   const Problem problem = problem_of(run.symbol(), args);
+  count_other_launch(run, problem, args);
   if (problem.product == Product::kMGrouped) {
     run_m_grouped(run, problem, args);
   } else {
@@ -157,17 +174,22 @@ void run_publish(KernelRun& run) {
   *header = {stamp, checksum, static_cast<uint64_t>(args.size_bytes), 0};
 }
 
-// gg_test_route(state, sizes, num_groups, m): draws int32 sizes that sum to at most m, and steps
-// the state; tests/sim/support.py has the same rule.
+// gg_test_route(state, sizes, num_groups, m): draws int32 sizes that sum to at most m, now small
+// ones, now large, and steps the state; tests/sim/simulated.py has the same rule.
 void run_route(KernelRun& run) {
   auto* state = run.view<uint64_t>(run.param<void*>(0), sizeof(uint64_t));
   const auto num_groups = run.param<int64_t>(2);
   auto* sizes =
       run.view<int32_t>(run.param<void*>(1), num_groups * static_cast<int64_t>(sizeof(int32_t)));
-  auto left = static_cast<uint64_t>(run.param<int64_t>(3));
-  for (int64_t i = 0; i < num_groups; ++i) {
+  const auto draw = [state] {
     *state = *state * 6364136223846793005ull + 1442695040888963407ull;
-    const uint64_t size = (*state >> 33) % (left + 1);
+    return *state >> 33;
+  };
+  auto left = static_cast<uint64_t>(run.param<int64_t>(3));
+  constexpr uint64_t kCaps[] = {12, 50, 1000};
+  const uint64_t cap = kCaps[draw() % 3];
+  for (int64_t i = 0; i < num_groups; ++i) {
+    const uint64_t size = draw() % (std::min(left, cap) + 1);
     sizes[i] = static_cast<int32_t>(size);
     left -= size;
   }

@@ -7,19 +7,18 @@
 namespace graphsafe_gg::sim::calls {
 namespace {
 
-// As an H200 reports it.
 int attribute_value(const Options& options, int attribute) {
   switch (attribute) {
     case cuda::kDeviceAttributeMultiprocessorCount:
-      return 132;
+      return kNumSms;
     case cuda::kDeviceAttributeComputeCapabilityMajor:
       return options.arch / 10;
     case cuda::kDeviceAttributeComputeCapabilityMinor:
       return options.arch % 10;
     case cuda::kDeviceAttributeMaxSharedMemoryPerMultiprocessor:
-      return 228 << 10;
+      return kMaxSmemSmBytes;
     case cuda::kDeviceAttributeMaxSharedMemoryPerBlockOptin:
-      return 227 << 10;
+      return kMaxSmemBlockBytes;
     default:
       return -1;
   }

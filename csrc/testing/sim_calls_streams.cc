@@ -117,7 +117,7 @@ Result event_query(CUevent event) {
   Call call("cuEventQuery");
   if (!call.enter(ordinal_of(call, event))) return call.result();
   const Result status = check_event(call, event);
-  if (status == kNotReady && !call->options.is_background) {
+  if (status == kNotReady) {
     for (int64_t i = 0; i < call->options.steps_per_query && call->step(); ++i) {
     }
   }

@@ -103,7 +103,7 @@ Result func_set_attribute(CUfunction function, int attribute, int value) {
     return call.result();
   }
   if (found == call->functions.end()) return call.done(kInvalidHandle);
-  if (attribute != cuda::kFuncAttributeMaxDynamicSharedSizeBytes || value > (227 << 10)) {
+  if (attribute != cuda::kFuncAttributeMaxDynamicSharedSizeBytes || value > kMaxSmemBlockBytes) {
     return call.done(kInvalidValue);
   }
   found->second.max_smem_bytes = value;

@@ -59,6 +59,11 @@ enum NodeType : int {
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventWaitExternal = 1;
 
+// As an H200 reports them.
+constexpr int kNumSms = 132;
+constexpr int kMaxSmemBlockBytes = 227 << 10;
+constexpr int kMaxSmemSmBytes = 228 << 10;
+
 // What the executor is doing in this thread; kNone outside of it.
 enum class Stage : uint8_t {
   kNone,

@@ -109,6 +109,22 @@ def expected_drhs(lhs, dout, sizes):
     return out
 
 
+def route(state, num_groups, m):
+    """What the kernel gg_test_route draws; the state comes out stepped."""
+
+    def draw(state):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return state, state >> 33
+
+    state, drawn = draw(state)
+    left, cap, sizes = m, (12, 50, 1000)[drawn % 3], []
+    for _ in range(num_groups):
+        state, drawn = draw(state)
+        sizes.append(drawn % (min(left, cap) + 1))
+        left -= sizes[-1]
+    return state, sizes
+
+
 @contextlib.contextmanager
 def loop(program, num_iterations, blocks_host=False):
     program.begin_loop(num_iterations, blocks_host)

@@ -15,21 +15,11 @@ from simulated import (
     copy_call,
     gemm_call,
     loop,
+    route,
     ticket_bytes,
 )
 
 from graphsafe_gg import _testing
-
-
-def route(state, num_groups, m):
-    """What the kernel gg_test_route draws; the state comes out stepped."""
-    left, sizes = m, []
-    for _ in range(num_groups):
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        size = (state >> 33) % (left + 1)
-        sizes.append(size)
-        left -= size
-    return state, sizes
 
 
 class Prefetch:
