@@ -60,6 +60,8 @@ const char* to_string(HostPath path) {
       return "kernels: no cublaslt product of these types";
     case HostPath::kAlignment:
       return "kernels: rows are not multiples of 16 bytes";
+    case HostPath::kMisaligned:
+      return "kernels: operands do not start at a multiple of 16 bytes";
     case HostPath::kDimension:
       return "kernels: a dimension is past 32 bits";
     case HostPath::kNoWork:

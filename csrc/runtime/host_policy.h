@@ -20,6 +20,7 @@ enum class HostPath : uint8_t {
   kOff,
   kType,         // no cuBLASLt product for this pair of types
   kAlignment,    // a row is not a whole number of 16-byte units
+  kMisaligned,   // an operand does not start at a multiple of 16 bytes
   kDimension,    // a dimension is past 32 bits
   kNoWork,       // nothing to multiply: a product of zeros, or of nothing
   kManyGroups,   // one launch a group costs more than it gains
@@ -29,7 +30,7 @@ enum class HostPath : uint8_t {
   kNoAlgorithm,  // the library offers none without a workspace
   kRefused,      // the library refused a group at its launch
 };
-constexpr size_t kNumHostPaths = 12;
+constexpr size_t kNumHostPaths = 13;
 const char* to_string(HostPath path);
 
 // kCublasLt if some sizes of this problem may take it: what the initialize stage prepares for.
