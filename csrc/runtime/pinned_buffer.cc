@@ -51,8 +51,12 @@ void PinnedBuffer::reset() noexcept {
   if (host_ == nullptr) return;
   try {
     const CudaApi& api = cuda_api();
-    const RelaxedCaptureMode relaxed(api);
+    // Not RelaxedCaptureMode, which throws: a driver that has shut down is no news here.
+    int mode = cuda::kStreamCaptureModeRelaxed;
+    const cuda::Result relaxed = api.thread_exchange_stream_capture_mode(&mode);
+    check_noexcept(relaxed, "cuThreadExchangeStreamCaptureMode", ordinal_);
     check_noexcept(api.mem_free_host(host_), "cuMemFreeHost", ordinal_);
+    if (relaxed == cuda::kSuccess) api.thread_exchange_stream_capture_mode(&mode);
   } catch (const std::exception& error) {
     report_once(error.what());
   }

@@ -69,6 +69,11 @@ void bind_runtime(nb::module_& m) {
       [](int device, uint64_t site) { DeviceState::get(device).sites().at(site).clear_error(); },
       nb::arg("device"), nb::arg("site"));
   m.def("set_on_bad_sizes", &set_policy, nb::arg("policy"));
+  // What a first call meets on a machine without a simulation.
+  m.def("open_real_driver", [] {
+    set_cuda_api_for_testing(nullptr);
+    cuda_api();
+  });
   m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
 }

@@ -50,6 +50,47 @@ ffi::Error change_topology(CUstream stream, ffi::AnyBuffer in, ffi::Result<ffi::
   return to_error(status, "cuMemcpyDtoHAsync");
 }
 
+cuda::DevicePtr address_of(const ffi::AnyBuffer& buffer) {
+  return reinterpret_cast<cuda::DevicePtr>(buffer.untyped_data());
+}
+
+// Frees the target of a copy that is still pending.
+ffi::Error free_under_copy(CUstream stream, ffi::AnyBuffer in, ffi::Result<ffi::AnyBuffer>) {
+  void* host = nullptr;
+  cuda_api().mem_host_alloc(&host, 4096, 0);
+  const cuda::Result status = cuda_api().memcpy_dtoh_async(host, address_of(in), 4, stream);
+  cuda_api().mem_free_host(host);
+  return to_error(status, "cuMemcpyDtoHAsync");
+}
+
+// Copies to memory that is not page-locked.
+ffi::Error copy_to_pageable(CUstream stream, ffi::AnyBuffer in, ffi::Result<ffi::AnyBuffer>) {
+  static int host = 0;
+  return to_error(cuda_api().memcpy_dtoh_async(&host, address_of(in), 4, stream),
+                  "cuMemcpyDtoHAsync");
+}
+
+ffi::Error use_destroyed_event(CUstream stream, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) {
+  CUevent event = nullptr;
+  cuda_api().event_create(&event, cuda::kEventDisableTiming);
+  cuda_api().event_destroy(event);
+  return to_error(cuda_api().event_record(event, stream), "cuEventRecord");
+}
+
+// Lets the graph retain an object whose destructor calls the driver.
+ffi::Error call_in_destructor(CUstream stream, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) {
+  int status = 0;
+  CUgraph graph = nullptr;
+  cuda_api().stream_get_capture_info(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr);
+  if (graph == nullptr) return ffi::Error::Success();
+  CUuserObject object = nullptr;
+  cuda_api().user_object_create(
+      &object, nullptr, [](void*) { static_cast<void>(cuda_api().ctx_synchronize()); }, 1,
+      cuda::kUserObjectNoDestructorSync);
+  return to_error(cuda_api().graph_retain_user_object(graph, object, 1, cuda::kGraphUserObjectMove),
+                  "cuGraphRetainUserObject");
+}
+
 // Makes another context current and leaves it so.
 ffi::Error change_context(CUstream, int32_t ordinal) {
   CUcontext context = nullptr;
@@ -68,6 +109,10 @@ constexpr auto kGraphSafe = {ffi::Traits::kCmdBufferCompatible};
 XLA_FFI_DEFINE_HANDLER(kWaitInCapture, wait_in_capture, bind_copy(), kGraphSafe);
 XLA_FFI_DEFINE_HANDLER(kWaitSilently, wait_silently, bind_copy(), kGraphSafe);
 XLA_FFI_DEFINE_HANDLER(kChangeTopology, change_topology, bind_copy(), kGraphSafe);
+XLA_FFI_DEFINE_HANDLER(kFreeUnderCopy, free_under_copy, bind_copy());
+XLA_FFI_DEFINE_HANDLER(kCopyToPageable, copy_to_pageable, bind_copy());
+XLA_FFI_DEFINE_HANDLER(kUseDestroyedEvent, use_destroyed_event, bind_copy());
+XLA_FFI_DEFINE_HANDLER(kCallInDestructor, call_in_destructor, bind_copy(), kGraphSafe);
 XLA_FFI_DEFINE_HANDLER(
     kChangeContext, change_context,
     ffi::Ffi::Bind().Ctx<ffi::PlatformStream<CUstream>>().Ctx<ffi::DeviceOrdinal>());
@@ -79,6 +124,10 @@ const std::vector<Registration>& test_targets() {
       {"test_wait_in_capture", "CUDA", "execute", kWaitInCapture},
       {"test_wait_silently", "CUDA", "execute", kWaitSilently},
       {"test_change_topology", "CUDA", "execute", kChangeTopology},
+      {"test_free_under_copy", "CUDA", "execute", kFreeUnderCopy},
+      {"test_copy_to_pageable", "CUDA", "execute", kCopyToPageable},
+      {"test_use_destroyed_event", "CUDA", "execute", kUseDestroyedEvent},
+      {"test_call_in_destructor", "CUDA", "execute", kCallInDestructor},
       {"test_change_context", "CUDA", "execute", kChangeContext},
   };
   return table;
