@@ -19,10 +19,10 @@ install = python=$(python) && "$$python" scripts/install.py --env $(VENV) --cuda
 
 cxx_sources = $$(find csrc tests benchmarks -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help install decode test gpu-wheel lint format clean
+.PHONY: help install decode test test-graph gpu-wheel lint format clean
 
 help:
-	@sed -n 's/^#   /  /p' Makefile; echo "Targets: install decode test gpu-wheel lint format clean"
+	@sed -n 's/^#   /  /p' Makefile; echo "Targets: install decode test test-graph gpu-wheel lint format clean"
 
 install:
 	@$(install)
@@ -34,6 +34,11 @@ decode:
 test:
 	@$(install) --extras test --testing --jax '$(JAX)'
 	@$(VENV)/bin/pytest $(PYTEST_ARGS)
+
+# The tests that compile for a GPU without one; installs jax's CUDA plugin, about 1 GB.
+test-graph:
+	@$(install) --extras test,graph --testing --jax '$(JAX)'
+	@$(VENV)/bin/pytest tests/graph $(PYTEST_ARGS)
 
 # For the GPU machine: stable ABI of Python 3.12, kernels of CUDA 13.0.
 gpu-wheel:

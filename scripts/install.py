@@ -199,7 +199,8 @@ def install(env: pathlib.Path, wheel: pathlib.Path, extras: set[str], jax: str) 
     if state == before:
         return
     say(f"installing {wheel.name} with {', '.join(sorted(extras)) or 'no extras'}")
-    pins = [f"jax=={state['jax']}", f"jaxlib=={state['jax']}"] if state["jax"] else []
+    pinned = ["jax", "jaxlib"] + ["jax-cuda13-plugin"] * ("graph" in extras)
+    pins = [f"{name}=={state['jax']}" for name in pinned] if state["jax"] else []
     pip(env, "install", "--force-reinstall", "--no-deps", wheel)
     with_extras = f"{wheel}[{','.join(sorted(extras))}]" if extras else wheel
     pip(env, "install", with_extras, *pins)
