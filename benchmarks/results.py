@@ -70,6 +70,7 @@ _OPTIONAL_TIMED_ROW = {
     "power_w": _NUMBER,
 }
 _TEST_ROW = {"test": str, "outcome": str, "seconds": _NUMBER, "reason": str}
+_VALUE_ROW = {"case": str, "value": _NUMBER, "unit": str}
 _CHOICES = {
     "mode": {"auto", "device", "sync", "async"},
     "product": {"fwd", "dlhs", "drhs"},
@@ -81,6 +82,14 @@ _CHOICES = {
 # What one row is about; no file says the same thing twice.
 _KEY = ("case", "mode", "product", "dtype", "layout", "sizes", "timing", "setting")
 _CPU_SUITES = {"cpu"}
+# Suites whose rows have fields of their own: a case, and what was found.
+_FREE_SUITES = {"decode-command", "step"}
+# What these need of the GPU beside its name, driver and CUDA version.
+_LOAD_FIELDS = {
+    "gpu-tests": ("sm_clock_mhz", "power_w"),
+    "step": (),
+    "runtime": (),
+}
 
 
 def file_name(suite: str, machine: str) -> str:
@@ -182,12 +191,16 @@ def validate(doc: dict) -> list[str]:
     seen: set[tuple] = set()
     for index, row in enumerate(doc["rows"]):
         where = f"rows[{index}]"
+        if doc["suite"] in _FREE_SUITES:
+            has_case = isinstance(row, dict) and isinstance(row.get("case"), str)
+            problems += [] if has_case else [f"{where} lacks case"]
+            continue
         if doc["suite"] == "gpu-tests":
             problems += _check_row(where, row, _TEST_ROW, {})
             key = (row.get("test"),)
-        elif doc["suite"] == "decode-command":
-            problems += [] if isinstance(row, dict) and row else [f"{where} is empty"]
-            continue
+        elif doc["suite"] == "runtime":
+            problems += _check_row(where, row, _VALUE_ROW, {})
+            key = (row.get("case"),)
         else:
             problems += _check_timed_row(where, row)
             key = tuple(row.get(field) for field in _KEY)
@@ -203,9 +216,8 @@ def _check_machine(doc: dict) -> list[str]:
         return (
             [] if machine.get("name") else ["machine must have a name: no GPU has one"]
         )
-    needed = ("gpu", "driver", "cuda", "sm_clock_mhz", "power_w")
-    if doc["suite"] != "gpu-tests":
-        needed += ("read_tb_s",)
+    every = ("sm_clock_mhz", "power_w", "read_tb_s")
+    needed = ("gpu", "driver", "cuda", *_LOAD_FIELDS.get(doc["suite"], every))
     return [f"{field} must be set" for field in needed if doc[field] is None]
 
 

@@ -55,6 +55,8 @@ def make_parts(options: argparse.Namespace, scratch: Path) -> list[Part]:
     known = {
         "tests": _tests_part,
         "decode-command": _decode_command_part,
+        "step": _script_part,
+        "runtime": _script_part,
         **{
             f"{suite}{suffix}": _bench_part
             for suite in ("decode", "middle", "prefill")
@@ -102,6 +104,12 @@ def _bench_part(name: str, options, scratch: Path) -> Part:
         command += ["--dry-run", "--warm-up=0"]
     command += shlex.split(options.bench)
     return Part(name, tuple(command), options.limits[name])
+
+
+def _script_part(name: str, options, scratch: Path) -> Part:
+    script = ROOT / "benchmarks" / f"bench_{name}.py"
+    command = (sys.executable, str(script), f"--out={options.out}")
+    return Part(name, command, options.limits[name])
 
 
 class Runner:
@@ -223,6 +231,8 @@ def summary(out: Path) -> list[str]:
             lines += _test_lines(rows)
         elif document["suite"] == "decode-command":
             lines += [f"  {_short(row)}" for row in rows]
+        elif document["suite"] in ("step", "runtime"):
+            lines += ["  " + _values(row) for row in rows]
         else:
             read = document["read_tb_s"]
             lines += [f"  {bench_grouped_gemm.row_line(row, read)}" for row in rows]
@@ -242,6 +252,11 @@ def _test_lines(rows: list[dict]) -> list[str]:
     return lines + [
         f"  {r['outcome']} {r['test']}: {r['reason'][:120]}" for r in bad[:20]
     ]
+
+
+def _values(row: dict) -> str:
+    parts = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
+    return " ".join(parts)[:160]
 
 
 def _short(row: dict) -> str:
@@ -279,6 +294,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     options.limits = {
         "tests": 300.0,
         "decode-command": 90.0,
+        "step": 300.0,
+        "runtime": 200.0,
         **{
             f"{s}{x}": 150.0
             for s in ("decode", "middle", "prefill")

@@ -35,6 +35,12 @@ _TIMED = tuple(
         "workload.py",
     )
 )
+_TRACED = (
+    "benchmarks/cupti_trace.cc",
+    "benchmarks/cupti_trace.py",
+    "benchmarks/moe_step.py",
+    "graphsafe_gg",
+)
 SUITES: dict[str, tuple[str, ...]] = {
     "decode": _TIMED,
     "middle": _TIMED,
@@ -48,6 +54,8 @@ SUITES: dict[str, tuple[str, ...]] = {
         "benchmarks/workload.py",
     ),
     "decode-command": ("graphsafe_gg",),
+    "step": ("benchmarks/bench_step.py", *_TRACED),
+    "runtime": ("benchmarks/bench_runtime.py", *_TRACED),
     "gpu-tests": (
         "graphsafe_gg",
         "tests/cases",

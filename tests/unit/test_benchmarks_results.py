@@ -97,6 +97,20 @@ def test_gpu_suite_needs_what_the_gpu_says():
     assert results.validate(doc) == ["read_tb_s must be set"]
 
 
+@pytest.mark.parametrize(
+    ("suite", "row", "problems"),
+    [
+        ("step", {"case": "a", "mode": "device", "idle_us": None}, []),
+        ("step", {"mode": "device"}, ["rows[0] lacks case"]),
+        ("runtime", {"case": "bubble/device", "value": 1.5, "unit": "us"}, []),
+        ("runtime", {"case": "bubble", "value": 1.5}, ["rows[0] lacks unit"]),
+    ],
+)
+def test_suites_of_steps_have_rows_of_their_own(suite, row, problems):
+    facts = {"gpu": "NVIDIA H200", "driver": "580.1", "cuda": "13.0", "jax": "0.11.2"}
+    assert results.validate(results.document(suite, [row], **facts)) == problems
+
+
 def test_repeated_row_is_an_error():
     doc = results.document("decode", [ROW, ROW], **MACHINE)
     assert results.validate(doc)[0].startswith("rows[1] repeats")
