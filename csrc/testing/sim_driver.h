@@ -141,7 +141,7 @@ class SimDriver {
   bool step();
   bool is_idle(int ordinal) const;
   // Lets time pass until the condition holds. Fails with the device's status, or kUnknown after
-  // half a minute without progress.
+  // five seconds without progress.
   template <typename Condition>
   Result wait(std::unique_lock<std::mutex>& lock, int ordinal, Condition&& holds);
   void violate(const std::string& text) { log.violations.push_back(text); }
@@ -213,7 +213,7 @@ Result SimDriver::wait(std::unique_lock<std::mutex>& lock, int ordinal, Conditio
       num_idle = 0;
       continue;
     }
-    if (++num_idle > 3000) {
+    if (++num_idle > 500) {
       violate("a host waits for work that cannot run");
       return kUnknown;
     }
