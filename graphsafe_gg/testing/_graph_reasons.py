@@ -52,8 +52,9 @@ def unknown_loop(loop: Loop) -> Finding:
 
 
 def is_misplaced(operation: Operation, graph_scope: tuple[str, ...]) -> bool:
-    """An early copy in a branch or loop that is captured itself."""
-    is_copy = operation.call is not None and operation.call.mode == "early"
+    """A copy in a branch or loop that is captured itself."""
+    call = operation.call
+    is_copy = call is not None and call.product == "group_sizes_copy"
     return is_copy and operation.scope != graph_scope
 
 

@@ -129,14 +129,27 @@ def copies_in_a_branch(x, w, sizes, branch):
         return steps.pair(x, w, sizes_of), sizes_of.ticket
 
     branch = branch(copied)
-    return jax.lax.cond(sizes[0] > 3, branch, lambda x: branch(x + 1), x)
+    x, ticket = jax.lax.cond(sizes[0] > 3, branch, lambda x: branch(x + 1), x)
+    # Enough operations stand around the conditional for a graph.
+    return steps.pair(x, w, sizes), ticket
 
 
-@pytest.mark.parametrize("branch", [lambda fn: fn, jax.jit], ids=["plain", "jitted"])
-def test_modes_copy_in_a_branch_is_named(branch):
-    """CUDA allows no event in the body of a captured conditional."""
+def branch_report(branch):
     step = functools.partial(copies_in_a_branch, branch=branch)
-    report = inspect_graph(step, *steps.PAIR_ARGS)
+    return inspect_graph(step, *steps.PAIR_ARGS)
+
+
+def test_modes_copy_in_a_branch_keeps_the_conditional_out_of_the_graph():
+    """CUDA allows no event in the body of a captured conditional."""
+    report = branch_report(lambda fn: fn)
+    assert [copy.call.mode for copy in copies(report)] == ["uncaptured"] * 2
+    assert [copy.graph for copy in copies(report)] == [None] * 2
+
+
+def test_modes_copy_in_a_jitted_branch_is_named():
+    """A lowering does not see that its function is called in a branch; the check does,
+    whether the copy keeps the conditional out of the graph or is wrong inside it."""
+    report = branch_report(jax.jit)
     named = [found.operation for found in report.findings]
     assert copies(report)
     for copy in copies(report):
