@@ -125,6 +125,18 @@ def test_grouped_gemm_large_values_overflow_only_at_the_store(device, mode):
     assert (np.asarray(wide)[1] == 64 * 200.0 * 200.0).all()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "half"), [(jnp.bfloat16, 2**-8), (jnp.float16, 2**-11)]
+)
+def test_grouped_gemm_rounds_ties_to_even(device, dtype, half):
+    """Sums that lie between two results of 16 bits take the even one."""
+    lhs = np.array([[1, 0, half], [1, 2 * half, half], [-1, 0, -half]]).astype(dtype)
+    rhs = np.ones((1, 3, 8), dtype)
+    out = gg.grouped_gemm(lhs, rhs, np.array([3], np.int32))
+    expected = np.array([1, 1 + 4 * half, -1]).astype(dtype)
+    assert_bit_equal(out, np.repeat(expected[:, None], 8, 1))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_grouped_gemm_float16_subnormals_are_numbers(device, mode):
     """Operands and results below 2^-14 are not zero."""

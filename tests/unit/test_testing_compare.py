@@ -70,7 +70,7 @@ def test_testing_compare_names_coordinate_and_values():
     assert f"; got {actual[4, 6]}. 1 of 72 elements are out." in text
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e-30, -1e-30])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, -1e-30, 1.4e-45])
 def test_testing_compare_zeros_are_exact(wrong):
     """Where nothing is added up, nothing but zero is right."""
     truth = truth_of(np.float32)
