@@ -78,7 +78,7 @@ void wait_event_orders_streams(Bench& b) {
 void external_record_needs_a_capture(Bench& b) {
   const cuda::Result result =
       b.cuda().event_record_with_flags(b.event(), b.stream(), cuda::kEventRecordExternal);
-  b.expect_code(result, sim::kInvalidValue, "an external record outside a capture");
+  b.expect_code(result, sim::kIllegalState, "an external record outside a capture");
 }
 
 void mapped_memory_has_a_device_address(Bench& b) {

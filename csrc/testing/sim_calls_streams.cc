@@ -35,7 +35,7 @@ Result record(Call& call, CUevent event, CUstream stream, unsigned flags) {
   const bool is_external = flags == cuda::kEventRecordExternal;
   Capture* capture = call->capture_of(*on);
   if (capture == nullptr) {
-    if (is_external) return call.done(kInvalidValue);
+    if (is_external) return call.done(kIllegalState);
     if (const Result implicit = call->check_implicit(*on)) return call.done(implicit);
     return call.done(call->enqueue(*on, EventRecord{to_id(event)}));
   }
