@@ -46,7 +46,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if file := config.getoption("--results"):
+    is_worker = hasattr(config, "workerinput")
+    if (file := config.getoption("--results")) and not is_worker:
         config.pluginmanager.register(gpu_results.ResultFile(file), "gpu-results")
 
 

@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 _BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -22,12 +20,10 @@ class ResultFile:
         self._start = time.perf_counter()
         self._sampler = _benchmarks_module("gpu_facts").Sampler()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item, call):
-        report = yield
-        if item.get_closest_marker("gpu"):
+    def pytest_runtest_logreport(self, report):
+        # Reports of other processes (pytest -n) bring their markers along.
+        if "gpu" in report.keywords:
             self._add(report)
-        return report
 
     def _add(self, report) -> None:
         row = self._rows.setdefault(
