@@ -64,12 +64,13 @@ void add_call(ProgramBuilder& builder, const std::string& target,
 
 std::unique_ptr<Executable> compile(Simulation& simulation, const ProgramBuilder& builder,
                                     bool command_buffers, size_t min_graph_size,
-                                    size_t trace_cache_size, bool initializes_twice, bool poisons,
-                                    const std::string& context) {
+                                    size_t trace_cache_size, bool warms_up, bool initializes_twice,
+                                    bool poisons, const std::string& context) {
   ExecutableOptions options;
   options.has_command_buffers = command_buffers;
   options.min_graph_size = min_graph_size;
   options.trace_cache_size = trace_cache_size;
+  options.warms_up = warms_up;
   options.initializes_twice = initializes_twice;
   options.poisons_results = poisons;
   options.context = context == "none"    ? CurrentContext::kNone
@@ -153,8 +154,9 @@ void bind_executor(nb::module_& m) {
       .def("node_types", &Executable::node_types, nb::arg("device") = 0);
   m.def("compile", &compile, nb::arg("simulation"), nb::arg("program"), nb::kw_only(),
         nb::arg("command_buffers") = true, nb::arg("min_graph_size") = 1,
-        nb::arg("trace_cache_size") = 16, nb::arg("initializes_twice") = false,
-        nb::arg("poisons") = true, nb::arg("context") = "own");
+        nb::arg("trace_cache_size") = 16, nb::arg("warms_up") = true,
+        nb::arg("initializes_twice") = false, nb::arg("poisons") = true,
+        nb::arg("context") = "own");
   m.def(
       "is_capturable", [](const std::string& target) { return find_target(target).is_capturable; },
       nb::arg("target"));

@@ -31,9 +31,12 @@ struct CommandCounters {
 
 class CommandBuffer {
  public:
-  CommandBuffer(std::vector<const Thunk*> thunks, size_t trace_cache_size,
+  CommandBuffer(std::vector<const Thunk*> thunks, size_t trace_cache_size, bool is_warm,
                 CommandCounters& counters)
-      : thunks_(std::move(thunks)), cache_size_(trace_cache_size), counters_(counters) {}
+      : thunks_(std::move(thunks)),
+        cache_size_(trace_cache_size),
+        counters_(counters),
+        is_warm_(is_warm) {}
   ~CommandBuffer() { release(); }
   CommandBuffer(const CommandBuffer&) = delete;
   CommandBuffer& operator=(const CommandBuffer&) = delete;
@@ -67,7 +70,7 @@ class CommandBuffer {
   const size_t cache_size_;
   CommandCounters& counters_;
   std::mutex mutex_;  // guards all below; held from record to launch
-  bool is_warm_ = false;
+  bool is_warm_;
   bool is_broken_ = false;
   std::vector<Command> commands_;
   CUgraph graph_ = nullptr;

@@ -79,9 +79,9 @@ Executable::PerDevice& Executable::on(int ordinal) {
   std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& device = devices_[ordinal];
   while (device.command_buffers.size() < command_buffers_.size()) {
-    device.command_buffers.push_back(
-        std::make_unique<CommandBuffer>(command_buffers_[device.command_buffers.size()],
-                                        options_.trace_cache_size, counters_.commands));
+    device.command_buffers.push_back(std::make_unique<CommandBuffer>(
+        command_buffers_[device.command_buffers.size()], options_.trace_cache_size,
+        !options_.warms_up, counters_.commands));
   }
   return device;
 }

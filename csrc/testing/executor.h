@@ -22,6 +22,7 @@ struct ExecutableOptions {
   bool has_command_buffers = true;
   size_t min_graph_size = 1;  // shorter runs of capturable thunks stay eager
   size_t trace_cache_size = 16;
+  bool warms_up = true;            // else the very first execution is captured
   bool initializes_twice = false;  // captured calls, as jax up to 0.11.0
   bool poisons_results = true;     // results and temps start as 0xff
   CurrentContext context = CurrentContext::kOwn;
