@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -192,6 +193,7 @@ class SimDriver {
 
   uint64_t next_id_ = 0x5100000000;
   uint64_t next_record_ = 0;
+  int64_t num_steps_ = 0;  // done so far
   std::unordered_map<std::thread::id, std::vector<int>> contexts_;
   std::map<int, Result> lost_;
   std::map<int, uint64_t> null_streams_;
@@ -205,19 +207,22 @@ class SimDriver {
 
 template <typename Condition>
 Result SimDriver::wait(std::unique_lock<std::mutex>& lock, int ordinal, Condition&& holds) {
-  int num_idle = 0;
+  constexpr auto kPatience = std::chrono::seconds(5);
+  int64_t seen = num_steps_;
+  auto since = std::chrono::steady_clock::now();
   while (!holds()) {
     if (is_deinitialized) return kDeinitialized;
     if (const Result status = device_status(ordinal); status != kSuccess) return status;
-    if (!options.is_background && step()) {
-      num_idle = 0;
-      continue;
-    }
-    if (++num_idle > 500) {
+    if (!options.is_background && step()) continue;
+    changed_.wait_for(lock, std::chrono::milliseconds(10));
+    const auto now = std::chrono::steady_clock::now();
+    if (seen != num_steps_) {
+      seen = num_steps_;
+      since = now;
+    } else if (now - since > kPatience) {
       violate("a host waits for work that cannot run");
       return kUnknown;
     }
-    changed_.wait_for(lock, std::chrono::milliseconds(10));
   }
   return kSuccess;
 }

@@ -104,6 +104,7 @@ bool SimDriver::step() {
   const bool takes_release = candidates.empty() || random_() % 4 == 0;
   if (takes_release && run_release()) return true;
   if (candidates.empty()) return false;
+  ++num_steps_;
   run_head(*candidates[random_() % candidates.size()]);
   changed_.notify_all();
   return true;
