@@ -57,7 +57,8 @@ def grouped_gemm(
       NotImplementedError: float64, a mode or preset that is not built.
       GroupSizesError: an earlier execution of this call site recorded bad sizes.
       jax.errors.JaxRuntimeError: bad sizes seen by the host ("sync" and "async", or any
-        mode on a CPU), before any launch.
+        mode on a CPU), before any launch. jit's compiled path raises the same text as a
+        ValueError: design/errors.md.
 
     Under jit, scan, checkpoint: yes. grad and jvp of any order: yes, in lhs and rhs; a
     cotangent wider than the operand is rounded to its dtype first. vmap: raises.
