@@ -62,6 +62,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "tests/conftest.py",
         "tests/gpu",
         "tests/support",
+        "tests/unit",
     ),
 }
 
