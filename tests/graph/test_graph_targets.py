@@ -5,7 +5,9 @@
 import dataclasses
 
 import graph_steps as steps
+import jax
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from graphsafe_gg.testing import assert_graph_safe, inspect_graph
 from graphsafe_gg.testing.targets import TARGETS, cuda_version, describe, find_target
@@ -46,3 +48,18 @@ def test_targets_cuda_version_is_the_oldest_of_three():
 def test_targets_unknown_name_lists_the_known():
     with pytest.raises(ValueError, match=r"must be one of a100, b200, h100, h200"):
         find_target("v100")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
+def test_targets_several_devices_follow_from_the_shardings():
+    """Rows over two devices: each compiles its half, and no collective is needed."""
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,))
+    split, whole = PartitionSpec("x"), PartitionSpec()
+    step = jax.shard_map(
+        normalised_pairs, mesh=mesh, in_specs=(split, whole, whole), out_specs=split
+    )
+    x, w, sizes = steps.PAIR_ARGS
+    x = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, split))
+    report = assert_graph_safe(step, x, w, sizes, one_graph=True)
+    assert [call.call.name for call in report.calls] == ["pair.up", "pair.down"] * 2
