@@ -225,8 +225,10 @@ def test_device_mode_bad_sizes_log_once(sim, capfd):
     gemm = Gemm(sim, site=4242).warm_up()
     gemm.check([2, -1, 3])
     gemm.check([1, 1, 1])
+    _testing.clear_size_error(0, gemm.site)
+    gemm.check([2, -2, 3])
     gemm.check([1, 1, 1])
-    assert capfd.readouterr().err.count("must be >= 0; got -1") == 1
+    assert capfd.readouterr().err.count("must be >= 0; got -") == 1
 
 
 def test_device_mode_bad_sizes_wait_for_check(sim, policy, capfd):

@@ -226,6 +226,7 @@ def test_slots_held_by_a_graph_are_not_recycled(sim):
     holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)
     holder.run()
     holder.run()
+    sim.drain()
     gemm.check(sizes)
     assert gemm.stats["fallbacks"] == {"no slot": 1}
 
