@@ -3,7 +3,6 @@
 """Programs on the simulated driver, and the numbers they must give."""
 
 import contextlib
-import threading
 
 import numpy as np
 
@@ -253,21 +252,3 @@ class Copies:
 # Sizes so many that 64 slots fill the pinned memory that slots may take.
 MANY_GROUPS = 2000
 MORE_THAN_ALL_SLOTS = 70
-
-
-@contextlib.contextmanager
-def time_passes(sim):
-    """Another thread advances time meanwhile."""
-    done = threading.Event()
-
-    def step():
-        while not done.is_set():
-            sim.advance(1)
-
-    thread = threading.Thread(target=step)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
