@@ -186,6 +186,20 @@ void bind_simulation(nb::module_& m) {
       .def("inject", &inject, nb::arg("function"), nb::arg("code"), nb::kw_only(),
            nb::arg("nth") = 1, nb::arg("count") = 1, nb::arg("stage") = nb::none(),
            nb::arg("device") = nb::none())
+      .def(
+          "pause",
+          [](Simulation& self, const std::string& function, std::optional<std::string> stage) {
+            self.driver().pause(function,
+                                stage ? std::optional(stage_named(*stage)) : std::nullopt);
+          },
+          nb::arg("function"), nb::arg("stage") = nb::none())
+      .def(
+          "wait_until_paused",
+          [](Simulation& self, double timeout_s) {
+            return self.driver().wait_until_paused(timeout_s);
+          },
+          nb::arg("timeout_s") = 10.0, Release())
+      .def("resume", [](Simulation& self) { self.driver().resume(); })
       .def("clear_faults",
            [](Simulation& self) {
              with_lock(self, [](sim::SimDriver& driver) { driver.faults.clear(); });

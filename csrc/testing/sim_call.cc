@@ -43,12 +43,39 @@ bool Call::enter(int ordinal, bool is_device_call) {
     result_ = kDeinitialized;
     return false;
   }
+  driver_->stop_if_paused(lock_, function_);
   if (const auto fault = driver_->faults.next(function_, current_stage(), ordinal)) {
     result_ = *fault;
     return false;
   }
   if (is_device_call) result_ = driver_->device_status(ordinal);
   return result_ == kSuccess;
+}
+
+void SimDriver::pause(const std::string& function, std::optional<Stage> stage) {
+  std::lock_guard<std::mutex> guard(mutex);
+  pause_ = Pause{function, stage};
+}
+
+bool SimDriver::wait_until_paused(double timeout_s) {
+  std::unique_lock<std::mutex> lock(mutex);
+  return changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                           [this] { return pause_ && pause_->is_reached; });
+}
+
+void SimDriver::resume() {
+  std::lock_guard<std::mutex> guard(mutex);
+  if (pause_) pause_->is_over = true;
+  changed_.notify_all();
+}
+
+void SimDriver::stop_if_paused(std::unique_lock<std::mutex>& lock, const char* function) {
+  if (!pause_ || pause_->is_reached || pause_->is_over || pause_->function != function) return;
+  if (pause_->stage && *pause_->stage != current_stage()) return;
+  pause_->is_reached = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return pause_->is_over || is_stopping_; });
+  pause_.reset();
 }
 
 }  // namespace graphsafe_gg::sim

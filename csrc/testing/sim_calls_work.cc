@@ -139,6 +139,7 @@ Result memcpy_dtoh_async(void* host, DevicePtr device, size_t size_bytes, CUstre
   Call call("cuMemcpyDtoHAsync", static_cast<int64_t>(size_bytes));
   if (!enter_on(call, stream)) return call.result();
   Stream* found = call->find_stream(stream);
+  call.set_detail(std::to_string(reinterpret_cast<uintptr_t>(host)));
   if (call->memory.pinned_view(host, size_bytes) == nullptr) {
     if (found->capture != 0) return call.done(call->conflict(found->capture));
     call->violate("a copy to pageable memory makes the host wait");

@@ -112,6 +112,11 @@ class SimDriver {
   void write(DevicePtr address, const void* bytes, size_t size_bytes);
   std::vector<std::byte> read(DevicePtr address, size_t size_bytes);
 
+  // The next matching call stops at its begin. One at a time.
+  void pause(const std::string& function, std::optional<Stage> stage);
+  bool wait_until_paused(double timeout_s);
+  void resume();
+
   // All below is guarded by `mutex`; functions expect it held.
   std::mutex mutex;
   const Options options;
@@ -145,6 +150,7 @@ class SimDriver {
   // five seconds without progress.
   template <typename Condition>
   Result wait(std::unique_lock<std::mutex>& lock, int ordinal, Condition&& holds);
+  void stop_if_paused(std::unique_lock<std::mutex>& lock, const char* function);
   void violate(const std::string& text) { log.violations.push_back(text); }
 
   // Events.
@@ -199,6 +205,7 @@ class SimDriver {
   std::map<int, uint64_t> null_streams_;
   std::map<int, DeviceWords> words_;
   std::vector<std::shared_ptr<bool>> gates_;
+  std::optional<Pause> pause_;
   std::mt19937_64 random_;
   std::condition_variable changed_;
   bool is_stopping_ = false;

@@ -23,6 +23,14 @@ struct Fault {
   int64_t num_failed = 0;
 };
 
+// A call that a test holds before it does anything, to interleave threads as it likes.
+struct Pause {
+  std::string function;
+  std::optional<Stage> stage;
+  bool is_reached = false;
+  bool is_over = false;
+};
+
 // Guarded by the driver's lock.
 class Faults {
  public:

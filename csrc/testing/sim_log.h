@@ -19,7 +19,7 @@ struct CallRecord {
   int thread;   // 0, 1, ... in order of first call
   Result result;
   int64_t size_bytes;  // of allocations and copies; 0 for other calls
-  std::string detail;  // symbol of a launched or loaded kernel
+  std::string detail;  // symbol of a kernel, host address of a copy
 };
 
 // Guarded by the driver's lock.

@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tickets that XLA moves, slots that run out: never another step's sizes."""
 
+import contextlib
+import threading
+
 import numpy as np
 import pytest
 from simulated import (
     ALLOCATING,
+    TICKET_HEADER_BYTES,
     COPY,
     MANY_GROUPS,
     MORE_THAN_ALL_SLOTS,
@@ -20,6 +24,9 @@ from simulated import (
 )
 
 from graphsafe_gg import _testing
+
+
+COPY_CALL = "cuMemcpyDtoHAsync"
 
 
 class Prefetch:
@@ -263,22 +270,97 @@ def test_slots_are_free_when_their_graph_is_gone(sim):
     assert gemm.stats["fallbacks"] == {}
 
 
+def copy_targets(sim):
+    """Host addresses that copies were queued to since the log was cleared."""
+    return [detail for function, *_, detail in sim.log() if function == COPY_CALL]
+
+
 def test_slots_of_pending_copies_are_not_recycled(simulate):
     """Copies in flight keep their slots, though their program is gone."""
     sim = simulate(steps_per_query=0)
-    gemm = Gemm(sim, "device", operands=Operands(sim, g=3))
-    copies = Copies(
-        sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS, command_buffers=False
-    )
+    copies = Copies(sim, num_copies=60, g=MANY_GROUPS, command_buffers=False)
     sim.close_gate()
     copies.run()
+    pending = copy_targets(sim)
     del copies
-    other = Copies(sim, num_copies=4, g=MANY_GROUPS, command_buffers=False)
+    sim.clear_log()
+    other = Copies(sim, num_copies=60, g=MANY_GROUPS, command_buffers=False)
+    held = sim.buffer(0, 60 * 8192)  # so that the tickets lie elsewhere
     other.run()
+    assert len(pending) == len(set(pending)) == 60
+    assert not set(pending) & set(copy_targets(sim))
     sim.open_gates()
+    del held
+
+
+@contextlib.contextmanager
+def stopped_at(sim, function, body):
+    """Another thread that runs the body stands before the call meanwhile."""
+    sim.pause(function, "execute-eager")
+    thread = threading.Thread(target=body)
+    thread.start()
+    try:
+        assert sim.wait_until_paused()
+        yield
+    finally:
+        sim.resume()
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_slots_in_use_by_a_copy_are_not_recycled(sim):
+    """A handler that holds its slot and has queued nothing yet keeps it."""
+    first = Copies(sim, num_copies=1, g=MANY_GROUPS, command_buffers=False)
+    others = Copies(sim, num_copies=63, g=MANY_GROUPS, command_buffers=False)
+    first.run()
+    others.run()
     sim.drain()
-    gemm.check([1, 2, 3])
-    assert sim.violations() == []
+    more = Copies(sim, num_copies=64, g=MANY_GROUPS, command_buffers=False)
+    with stopped_at(sim, COPY_CALL, first.run):
+        sim.clear_log()
+        more.run()
+        taken = set(copy_targets(sim))
+        sim.clear_log()
+    assert not taken & set(copy_targets(sim))
+
+
+def rewrite_while_read(sim, num_steps):
+    """Reads a slot some steps after another copy to it began.
+
+    The event is not recorded anew yet, so nothing makes the reader wait.
+    """
+    g, m = 64, 32
+    old, new = np.zeros(g, np.int32), np.zeros(g, np.int32)
+    old[:m], new[-m:] = 1, 1  # a mixture of the two has another sum
+    o = Operands(sim, m=m, g=g)
+    p = _testing.Program()
+    sizes, ticket = p.param("int32", [g]), p.param("uint8", [ticket_bytes(g)])
+    p.call(COPY, [sizes], [p.result("uint8", [ticket_bytes(g)], donated=ticket)])
+    maker = _testing.compile(sim.raw, p, command_buffers=False)
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [o.m, o.k]), p.param("float32", [g, o.k, o.n])
+    used_sizes, used = p.param("int32", [g]), p.param("uint8", [ticket_bytes(g)])
+    out = p.result("float32", [o.m, o.n])
+    gemm_call(p, "async", [lhs, rhs, used_sizes, used], out, site=8)
+    user = _testing.compile(sim.raw, p, command_buffers=False)
+    buffer = sim.buffer(0, ticket_bytes(g))
+    maker.run(0, {sizes: sim.put(old), ticket: buffer})
+    params = {lhs: o.lhs_buffer, rhs: o.rhs_buffer, used: buffer}
+    params[used_sizes] = sim.put(old)
+    arguments = {sizes: sim.put(new), ticket: buffer}
+    sim.drain()
+    with stopped_at(sim, "cuEventRecordWithFlags", lambda: maker.run(0, arguments)):
+        while buffer.peek()[TICKET_HEADER_BYTES:] == old.tobytes():
+            assert sim.advance(1)
+        sim.advance(num_steps)
+        user.run(0, params)
+    return list(_testing.site_stats(0, 8)["fallbacks"])
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 4])
+def test_slots_rewritten_while_they_are_read_are_noticed(simulate, num_steps):
+    sim = simulate(jitter=50, seed=num_steps)
+    assert rewrite_while_read(sim, num_steps) == ["slot rewritten"]
 
 
 def test_slots_survive_the_program_with_copies_in_flight(sim):
