@@ -9,7 +9,15 @@ import os
 import jax
 from scipy.linalg import cython_blas
 
-from graphsafe_gg import _config, _ext
+from graphsafe_gg import _config
+
+if importlib.util.find_spec("graphsafe_gg._ext") is None:
+    raise ImportError(
+        "graphsafe_gg: the compiled extension must lie in the package's folder; got "
+        f"none in {os.path.dirname(__file__)}. Start Python outside the checkout with "
+        "the package installed, for example by `make install`."
+    )
+from graphsafe_gg import _ext
 
 
 def _cublaslt_directories() -> list[str]:

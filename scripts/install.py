@@ -55,6 +55,17 @@ def fingerprint(*inputs: object) -> str:
     return digest.hexdigest()
 
 
+def native_sources() -> str | None:
+    """Hash of the compiled sources as results carry it; None without benchmarks."""
+    program = ROOT / "benchmarks" / "sources.py"
+    if not program.exists():
+        return None
+    command = [sys.executable, program, "native"]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
 def read_stamp(path: pathlib.Path) -> dict:
     try:
         return json.loads(path.read_text())
@@ -176,7 +187,8 @@ def build_wheel(
         env=build_environment(env, cuda, nvcc),
     )
     (wheel,) = folder.glob("graphsafe_gg-*.whl")
-    stamp.write_text(json.dumps({"fingerprint": key, "wheel": wheel.name}))
+    made = {"fingerprint": key, "wheel": wheel.name, "sources": native_sources()}
+    stamp.write_text(json.dumps(made))
     return wheel
 
 

@@ -20,10 +20,13 @@ from graphsafe_gg.testing import (
 )
 
 BF16 = jnp.bfloat16
+# The largest takes 40 GB: where several workers share a GPU, one of them runs them all.
+large = pytest.mark.xdist_group("large")
 modes = pytest.mark.parametrize("mode", ["sync", "device"])
+dtypes = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 
 
-def drhs_of(lhs, dout, sizes, shape, mode):
+def drhs_of(lhs, dout, sizes, shape, dtype, mode):
     """The weight gradient alone; the weights themselves play no part in it."""
 
     @jax.jit
@@ -31,34 +34,38 @@ def drhs_of(lhs, dout, sizes, shape, mode):
         def call(rhs):
             return gg.grouped_gemm(lhs, rhs, sizes, mode=mode)
 
-        return jax.linear_transpose(call, jax.ShapeDtypeStruct(shape, BF16))(dout)[0]
+        return jax.linear_transpose(call, jax.ShapeDtypeStruct(shape, dtype))(dout)[0]
 
     return run(lhs, dout, sizes)
 
 
+@large
+@dtypes
 @modes
-def test_p028_many_large_experts(device, mode):
+def test_p028_many_large_experts(device, mode, dtype):
     """P-028: 3.76e9 weight elements; the last groups are right, as are their dW."""
     g, k, n = (64, 4096, 14336) if is_cuda(device) else (64, 32, 48)
     sizes = np.ones(g, np.int32)
-    lhs, rhs = patterned((g, k)), patterned((g, k, n), seed=1)
+    lhs, rhs = patterned((g, k), dtype), patterned((g, k, n), dtype, seed=1)
     out = gg.grouped_gemm(lhs, rhs, sizes, mode=mode)
     columns = np.array([0, 1, n // 3, n // 2, n - 2, n - 1])
     lhs_rows, out_rows = np.asarray(lhs), np.asarray(out)
     for group in (0, 1, 31, 60, 61, 62, 63):
-        weights = patterned_part((g, k, n), np.s_[group, :, columns], seed=1)
+        weights = patterned_part((g, k, n), np.s_[group, :, columns], dtype, seed=1)
         truth = reference_grouped_gemm(lhs_rows[group : group + 1], weights, [1])
         assert_close(out_rows[group : group + 1, columns], truth, what=f"out {group}")
     del rhs
-    drhs = drhs_of(lhs, out, sizes, (g, k, n), mode)
+    drhs = drhs_of(lhs, out, sizes, (g, k, n), dtype, mode)
     for group in (0, 31, 60, 63):
         row = np.s_[group : group + 1]
         truth = reference_drhs(lhs_rows[row], out_rows[row, columns], [1])
         assert_close(drhs[row, :, columns], truth, what=f"drhs {group}")
 
 
+@large
+@dtypes
 @modes
-def test_p029_many_rows(device, mode):
+def test_p029_many_rows(device, mode, dtype):
     """P-029: lhs of 2.15e9 elements; the last group's rows are right, dlhs too."""
     m, k, n, g, last = (
         (525312, 4096, 64, 8, 512)
@@ -74,7 +81,7 @@ def test_p029_many_rows(device, mode):
     sizes = np.full(g, (m - last) // (g - 1), np.int32)
     sizes[-1] = last
     sizes[0] += m - sizes.sum()
-    lhs, rhs = patterned((m, k)), patterned((g, k, n), seed=1)
+    lhs, rhs = patterned((m, k), dtype), patterned((g, k, n), dtype, seed=1)
 
     @jax.jit
     def run(lhs, rhs, dout):
@@ -83,12 +90,12 @@ def test_p029_many_rows(device, mode):
         )
         return out, pullback(dout)[0]
 
-    dout = patterned((m, n), seed=2)
+    dout = patterned((m, n), dtype, seed=2)
     out, dlhs = run(lhs, rhs, dout)
     rows = np.s_[m - last : m]
     weights = np.asarray(rhs)[-1:]
     truth = reference_grouped_gemm(
-        patterned_part((m, k), np.s_[rows, :]), weights, [last]
+        patterned_part((m, k), np.s_[rows, :], dtype), weights, [last]
     )
     assert_close(out[rows], truth)
     truth = reference_grouped_gemm(
@@ -97,29 +104,33 @@ def test_p029_many_rows(device, mode):
     assert_close(dlhs[rows], truth)
 
 
+@large
+@dtypes
 @modes
-def test_p029_large_result(device, mode):
+def test_p029_large_result(device, mode, dtype):
     """P-029: a result of 2.3e9 elements: last group, and zeros up to the last row."""
     m, k, n, g = (140000, 64, 16384, 4) if is_cuda(device) else (1400, 64, 160, 4)
     tail, last = 100, 300
     sizes = np.array([m // 2, 0, m - m // 2 - last - tail, last], np.int32)
-    lhs, rhs = patterned((m, k)), patterned((g, k, n), seed=1)
+    lhs, rhs = patterned((m, k), dtype), patterned((g, k, n), dtype, seed=1)
     out = gg.grouped_gemm(lhs, rhs, sizes, mode=mode)
     rows = np.s_[m - last - tail : m]
     truth = reference_grouped_gemm(
-        patterned_part((m, k), np.s_[rows, :]), np.asarray(rhs)[-1:], [last]
+        patterned_part((m, k), np.s_[rows, :], dtype), np.asarray(rhs)[-1:], [last]
     )
     assert_close(out[rows], truth)
 
 
+@large
+@dtypes
 @modes
-def test_p030_long_contraction(device, mode):
+def test_p030_long_contraction(device, mode, dtype):
     """P-030: a weight gradient over 600000 rows of 4096."""
     m, k, n, g = (600000, 4096, 128, 16) if is_cuda(device) else (6000, 64, 16, 16)
     sizes = np.full(g, m // g, np.int32)
     sizes[3], sizes[4] = 0, 2 * (m // g)
-    lhs, dout = patterned((m, k)), patterned((m, n), seed=1)
-    drhs = np.asarray(drhs_of(lhs, dout, sizes, (g, k, n), mode))
+    lhs, dout = patterned((m, k), dtype), patterned((m, n), dtype, seed=1)
+    drhs = np.asarray(drhs_of(lhs, dout, sizes, (g, k, n), dtype, mode))
     assert not drhs[3].any()
     # Some rows of dW of the first, the double and the last group.
     columns = np.array([0, 1, k // 2, k - 1])
@@ -127,8 +138,8 @@ def test_p030_long_contraction(device, mode):
         start = int(sizes[:group].sum())
         rows = np.s_[start : start + int(sizes[group])]
         truth = reference_drhs(
-            patterned_part((m, k), np.s_[rows, columns]),
-            patterned_part((m, n), np.s_[rows, :], seed=1),
+            patterned_part((m, k), np.s_[rows, columns], dtype),
+            patterned_part((m, n), np.s_[rows, :], dtype, seed=1),
             sizes[group : group + 1],
         )
         truth = Truth(truth.value[0], truth.magnitude[0], truth.num_terms[0])
@@ -167,6 +178,7 @@ def test_p030_validation_of_large_shapes(m, k, n, g, transpose_rhs):
     assert (out.shape, dlhs.shape, drhs.shape) == ((m, n), (m, k), rhs_shape)
 
 
+@large
 def test_p031_permute_of_many_rows(device):
     """P-031: 530000 rows of 4096 columns there and back, with gradient."""
     num_rows, width = (530000, 4096) if is_cuda(device) else (5300, 64)

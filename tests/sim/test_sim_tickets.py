@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from simulated import (
     ALLOCATING,
-    TICKET_HEADER_BYTES,
     COPY,
     MANY_GROUPS,
     MORE_THAN_ALL_SLOTS,
+    TICKET_HEADER_BYTES,
     Copies,
     Gemm,
     Operands,
@@ -24,7 +24,6 @@ from simulated import (
 )
 
 from graphsafe_gg import _testing
-
 
 COPY_CALL = "cuMemcpyDtoHAsync"
 

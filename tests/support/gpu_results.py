@@ -26,9 +26,11 @@ class ResultFile:
             self._add(report)
 
     def _add(self, report) -> None:
+        name = report.nodeid
+        if "xdist_group" in report.keywords:
+            name = name.rpartition("@")[0] or name
         row = self._rows.setdefault(
-            report.nodeid,
-            {"test": report.nodeid, "outcome": "passed", "seconds": 0.0, "reason": ""},
+            name, {"test": name, "outcome": "passed", "seconds": 0.0, "reason": ""}
         )
         row["seconds"] = round(row["seconds"] + report.duration, 3)
         if report.passed:
