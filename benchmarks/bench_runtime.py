@@ -10,22 +10,17 @@ import argparse
 import pathlib
 import statistics
 import sys
-import threading
 import time
 
 import jax
 import jax.numpy as jnp
 import moe_step
-import numpy as np
+from runtime_threads import device_stats, pinned, pinned_growth, row, run_threads
 
 import graphsafe_gg as gg
 
 NUM_LAYERS = 8
 BUBBLE_STEPS = 6
-
-
-def device_stats() -> dict:
-    return gg.stats()["devices"].get(0, {})
 
 
 # --- bubbles -------------------------------------------------------------------------
@@ -108,134 +103,6 @@ def device_step_rows(trace) -> list[dict]:
     ]
 
 
-# --- threads -------------------------------------------------------------------------
-
-
-def checked_program(num_groups: int, rows: int, width: int, salt: int):
-    """jitted (key) -> number of wrong elements, from two async call sites.
-
-    Group i's matrix is (i + 1) times the identity, so the result says whose sizes the
-    GEMM used.
-    """
-    identity = jnp.eye(width, dtype=jnp.float32)
-    rhs = identity * (1.0 + jnp.arange(num_groups, dtype=jnp.float32))[:, None, None]
-
-    def one(x, ids, name):
-        sizes = jnp.sum(ids[:, None] == jnp.arange(num_groups), 0, dtype=jnp.int32)
-        x, held = gg.copy_group_sizes(sizes, before=x)
-        out = gg.grouped_gemm(x * 1.0, rhs, held, mode="async", name=name)
-        ends = jnp.cumsum(sizes)
-        group = jnp.searchsorted(ends, jnp.arange(rows), side="right")
-        return jnp.sum(out != x * (1.0 + group.astype(jnp.float32))[:, None])
-
-    @jax.jit
-    def program(key):
-        keys = jax.random.split(key, 4)
-        x = jnp.ones((rows, width)) * (1.0 + salt)
-        wrong = 0
-        for i in range(2):
-            ids = jax.random.randint(keys[i], (rows,), 0, num_groups)
-            x, held = x + 0.0, ids
-            wrong = wrong + one(x, held, f"threads.{salt}.{i}")
-        return wrong
-
-    return program
-
-
-def run_threads(num_threads: int, copies: int) -> list[dict]:
-    programs = [checked_program(g, 64, 16, g) for g in (8, 16, 24, 32)]
-    copies_before = device_stats().get("copies", 0)
-    steps = -(-copies // (2 * num_threads))
-    wrong, failures = [0] * num_threads, []
-
-    def work(index: int) -> None:
-        held, key = [], jax.random.key(index)
-        try:
-            for step in range(steps):
-                program = programs[(index + step) % len(programs)]
-                held.append(program(jax.random.fold_in(key, step)))
-                if len(held) > 20:
-                    wrong[index] += int(held.pop(0))
-            wrong[index] += sum(int(value) for value in held)
-        except Exception as error:
-            failures.append(f"{type(error).__name__}: {error}")
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(num_threads)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise RuntimeError("; ".join(failures[:3]))
-    stats = device_stats()
-    fallbacks: dict[str, int] = {}
-    for site in stats.get("sites", {}).values():
-        for reason, count in site["fallbacks"].items():
-            fallbacks[reason] = fallbacks.get(reason, 0) + count
-    return [
-        row("threads/wrong", sum(wrong), "elements"),
-        row("threads/copies", stats.get("copies", 0) - copies_before, "copies"),
-        row("threads/seconds", time.perf_counter() - start, "s"),
-        row("threads/slots", stats.get("slots", 0), "slots"),
-        *(row(f"threads/fallbacks/{k}", v, "calls") for k, v in fallbacks.items()),
-    ]
-
-
-# --- pinned memory -------------------------------------------------------------------
-
-
-def pinned_program(num_sites: int, num_groups: int, rows: int, width: int):
-    rhs = jnp.ones((num_groups, width, width), jnp.float32)
-
-    @jax.jit
-    def program(x, key):
-        for i in range(num_sites):
-            ids = jax.random.randint(jax.random.fold_in(key, i), (rows,), 0, num_groups)
-            sizes = jnp.sum(ids[:, None] == jnp.arange(num_groups), 0, dtype=jnp.int32)
-            x, held = gg.copy_group_sizes(sizes, before=x)
-            out = gg.grouped_gemm(x, rhs, held, mode="async", name=f"pinned.{i}")
-            x = jnp.tanh(out)
-        return x
-
-    return program, jnp.ones((rows, width))
-
-
-def pinned(num_sites: int, num_threads: int, steps: int) -> list[dict]:
-    program, x = pinned_program(num_sites, 128, 128, 16)
-    peak = []
-
-    def work(index: int) -> None:
-        held = []
-        for step in range(steps):
-            held.append(program(x, jax.random.key(index * steps + step)))
-            if len(held) > 4:
-                jax.block_until_ready(held.pop(0))
-            peak.append(device_stats().get("pinned_bytes", 0))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(num_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [row("pinned/peak", max(peak, default=0), "bytes")]
-
-
-def pinned_growth(steps: int, num_shapes: int) -> list[dict]:
-    """Pinned bytes after a tenth of the steps and at the end, shapes changing."""
-    after, early = 0, 0
-    programs = [checked_program(8 + i, 32, 16, 100 + i) for i in range(num_shapes)]
-    for step in range(steps):
-        jax.block_until_ready(programs[step % num_shapes](jax.random.key(step)))
-        if step == steps // 10:
-            early = device_stats().get("pinned_bytes", 0)
-    after = device_stats().get("pinned_bytes", 0)
-    return [
-        row("pinned/growth", after - early, "bytes"),
-        row("pinned/growth-steps", steps, "steps"),
-    ]
-
-
 # --- host time -----------------------------------------------------------------------
 
 
@@ -249,10 +116,6 @@ def host_times() -> list[dict]:
     ]
 
 
-def row(case: str, value: float, unit: str) -> dict:
-    return {"case": case, "value": float(np.round(value, 4)), "unit": unit}
-
-
 def parts(options):
     small = options.small
     if not small:
@@ -261,16 +124,19 @@ def parts(options):
         tracer = Tracer()
         yield "bubbles", lambda: bubbles(tracer, width=4096, num_products=3)
     yield "host", host_times
-    yield "threads", lambda: run_threads(8, 200 if small else options.copies)
+    yield "threads", lambda: run_threads(8, 200 if small else options.copies, False)
+    if not small:
+        yield "library", lambda: run_threads(8, options.copies // 10, True)
     yield "pinned", lambda: pinned(4 if small else 64, 2 if small else 8, 3)
-    yield "growth", lambda: pinned_growth(20 if small else options.growth_steps, 4)
+    steps = 20 if small else options.growth_steps
+    yield "growth", lambda: pinned_growth(steps, 4, 2 if small else 5)
 
 
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", help="folder for the result file")
     parser.add_argument("--copies", type=int, default=100_000)
-    parser.add_argument("--growth-steps", type=int, default=20_000)
+    parser.add_argument("--growth-steps", type=int, default=100_000)
     parser.add_argument("--small", action="store_true", help="for any CPU")
     options = parser.parse_args(argv)
     rows, failures = [], []

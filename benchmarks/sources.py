@@ -55,7 +55,11 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "decode-command": ("graphsafe_gg",),
     "step": ("benchmarks/bench_step.py", *_TRACED),
-    "runtime": ("benchmarks/bench_runtime.py", *_TRACED),
+    "runtime": (
+        "benchmarks/bench_runtime.py",
+        "benchmarks/runtime_threads.py",
+        *_TRACED,
+    ),
     "gpu-tests": (
         "graphsafe_gg",
         "tests/cases",
