@@ -6,6 +6,7 @@ set(GG_TESTING_SOURCES
   csrc/testing/bind_conformance.cc
   csrc/testing/bind_cublaslt.cc
   csrc/testing/bind_executor.cc
+  csrc/testing/bind_graphs.cc
   csrc/testing/bind_runtime.cc
   csrc/testing/bind_simulation.cc
   csrc/testing/command_buffer.cc
@@ -58,7 +59,9 @@ if(NOT GG_NVCC)
     COMPILE_DEFINITIONS "GG_SIMULATED_LIBRARIES=${libraries}")
 endif()
 
-nanobind_add_module(_testing STABLE_ABI NB_STATIC ${GG_TESTING_SOURCES})
+# The raw interface is in both extensions: a domain of its own keeps their Python types apart.
+nanobind_add_module(_testing STABLE_ABI NB_STATIC NB_DOMAIN graphsafe_gg_testing
+                    ${GG_TESTING_SOURCES} csrc/raw.cc)
 target_link_libraries(_testing PRIVATE gg_core)
 target_compile_options(_testing PRIVATE -Wall -Wextra -Wsign-conversion -Werror)
 target_link_options(_testing PRIVATE

@@ -4,10 +4,15 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "kernels/ticket.h"
+#include "runtime/context_guard.h"
+#include "runtime/early_copy.h"
 #include "runtime/errors.h"
 #include "runtime/launch.h"
 
@@ -69,6 +74,40 @@ void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs
          reinterpret_cast<CUstream>(stream));
 }
 
+// A slot that Python holds. Graphs may hold it longer: its memory stays with the device's state.
+class RawSlot {
+ public:
+  RawSlot(int device, const std::string& size_dtype, int64_t num_groups)
+      : device_(DeviceState::initialize(device)),
+        sizes_{nullptr, index_type_by_name(size_dtype), num_groups} {
+    prepare_publish(device_);
+    const ContextGuard guard(cuda_api(), device_.context(), device_.ordinal());
+    slot_ = &device_.slots().acquire(static_cast<size_t>(ticket_bytes(sizes_.payload_bytes())));
+  }
+  ~RawSlot() { device_.slots().release(*slot_); }
+  RawSlot(const RawSlot&) = delete;
+  RawSlot& operator=(const RawSlot&) = delete;
+
+  void copy(uintptr_t group_sizes, uintptr_t stream) {
+    GroupSizesView sizes = sizes_;
+    sizes.data = reinterpret_cast<const void*>(group_sizes);
+    issue_copy_to_slot(device_, sizes, *slot_, reinterpret_cast<CUstream>(stream));
+  }
+  bool is_done() const {
+    const ContextGuard guard(cuda_api(), device_.context(), device_.ordinal());
+    const RelaxedCaptureMode relaxed(cuda_api());
+    return slot_->event.is_done();
+  }
+  std::vector<int64_t> wait(uint64_t site) const {
+    return wait_for_slot(device_, sizes_, *slot_, device_.sites().at(site));
+  }
+
+ private:
+  DeviceState& device_;
+  const GroupSizesView sizes_;
+  Slot* slot_ = nullptr;
+};
+
 // (address, shape, strides in elements, (type code, bits), (device type, device id)) of an object
 // with __dlpack__. The address is the caller's to keep alive.
 nb::tuple raw_dlpack(nb::ndarray<nb::ro> array) {
@@ -110,6 +149,13 @@ void bind_raw(nb::module_& m) {
   m.def("raw_initialize", &raw_initialize, nb::arg("device"), nb::arg("problem"), nb::arg("site"));
   m.def("raw_launch", &raw_launch, nb::arg("device"), nb::arg("problem"), nb::arg("lhs"),
         nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("site"), nb::arg("stream"));
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<RawSlot>(m, "RawSlot")
+      .def(nb::init<int, const std::string&, int64_t>(), nb::arg("device"), nb::arg("size_dtype"),
+           nb::arg("num_groups"), Release())
+      .def("copy", &RawSlot::copy, nb::arg("group_sizes"), nb::arg("stream"), Release())
+      .def("is_done", &RawSlot::is_done, Release())
+      .def("wait", &RawSlot::wait, nb::arg("site"), Release());
   m.def("raw_dlpack", &raw_dlpack, nb::arg("array").noconvert());
 }
 

@@ -8,7 +8,7 @@
 
 namespace graphsafe_gg {
 
-// Adds raw_problem, raw_initialize, raw_launch and raw_dlpack to the module.
+// Adds RawSlot, raw_problem, raw_initialize, raw_launch and raw_dlpack to the module.
 void bind_raw(nanobind::module_& m);
 
 }  // namespace graphsafe_gg

@@ -58,3 +58,4 @@ raw_problem = _ext.raw_problem
 raw_initialize = _ext.raw_initialize
 raw_launch = _ext.raw_launch
 raw_dlpack = _ext.raw_dlpack
+RawSlot = _ext.RawSlot

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
 // The early copy: group sizes (g,) -> ticket. Captured into graphs like any other call; the same
-// nodes at every trace.
+// nodes at every trace. And the ticket alone, where no host waits for the copy.
 #include <cstring>
 
 #include "ffi/handlers.h"
@@ -37,6 +37,21 @@ ffi::Error group_sizes_copy_execute(Stream stream, int32_t ordinal, Buffer group
   return fence([&] {
     issue_early_copy(DeviceState::get(ordinal), view_of(group_sizes, *ticket),
                      ticket->untyped_data(), stream);
+  });
+}
+
+ffi::Error group_sizes_ticket_initialize(int32_t ordinal, Buffer group_sizes, Result ticket) {
+  return fence([&] {
+    view_of(group_sizes, *ticket);
+    prepare_publish(DeviceState::initialize(ordinal));
+  });
+}
+
+ffi::Error group_sizes_ticket_execute(Stream stream, int32_t ordinal, Buffer group_sizes,
+                                      Result ticket) {
+  return fence([&] {
+    issue_ticket(DeviceState::get(ordinal), view_of(group_sizes, *ticket), ticket->untyped_data(),
+                 stream);
   });
 }
 

@@ -32,6 +32,11 @@ ffi::Error group_sizes_copy_initialize(int32_t ordinal, Buffer group_sizes, Resu
 ffi::Error group_sizes_copy_execute(Stream stream, int32_t ordinal, Buffer group_sizes,
                                     Result ticket);
 
+// The ticket of a copy that no host waits for. Graph-safe, in bodies of conditionals and loops too.
+ffi::Error group_sizes_ticket_initialize(int32_t ordinal, Buffer group_sizes, Result ticket);
+ffi::Error group_sizes_ticket_execute(Stream stream, int32_t ordinal, Buffer group_sizes,
+                                      Result ticket);
+
 // Sync mode: copies the sizes, waits, checks them, then launches. Never captured.
 ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs, Buffer group_sizes,
                                         Result out, bool transpose_rhs, int64_t site);

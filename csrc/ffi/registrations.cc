@@ -85,8 +85,12 @@ XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_drhs(cuda_e
 XLA_FFI_DEFINE_HANDLER(kCopyInitialize, group_sizes_copy_initialize, bind_copy(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kCopyExecute, group_sizes_copy_execute, bind_copy(cuda_execute()),
                        kGraphSafe);
-// Inside cond and while the same copy goes without the trait: an event record is not allowed in
-// the body of a captured conditional or loop, so XLA must leave the construct out of the graph.
+XLA_FFI_DEFINE_HANDLER(kTicketInitialize, group_sizes_ticket_initialize,
+                       bind_copy(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kTicketExecute, group_sizes_ticket_execute, bind_copy(cuda_execute()),
+                       kGraphSafe);
+// The copy as TransformerEngine's pull request 2213 has it, outside of every graph: a baseline of
+// the benchmarks. No lowering emits it.
 XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute, bind_copy(cuda_execute()));
 
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncInitialize, grouped_gemm_sync_initialize,
@@ -137,6 +141,9 @@ const std::vector<Registration>& registrations() {
       {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "initialize", kCopyInitialize},
       {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "execute", kCopyExecute},
       {"graphsafe_gg_group_sizes_copy_v1", "cpu", "execute", kCopyCpu},
+      {"graphsafe_gg_group_sizes_ticket_v1", "CUDA", "initialize", kTicketInitialize},
+      {"graphsafe_gg_group_sizes_ticket_v1", "CUDA", "execute", kTicketExecute},
+      {"graphsafe_gg_group_sizes_ticket_v1", "cpu", "execute", kCopyCpu},
       {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "CUDA", "initialize", kCopyInitialize},
       {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "CUDA", "execute", kCopyUncapturedExecute},
       {"graphsafe_gg_group_sizes_copy_uncaptured_v1", "cpu", "execute", kCopyCpu},

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(256)
   __shared__ unsigned long long stamp;
   __shared__ unsigned long long checksum;
   if (threadIdx.x == 0) {
-    stamp = atomicAdd(&gg_num_copies, 1ull) + 1;
+    stamp = graphsafe_gg::ticket_stamp(args.ordinal, atomicAdd(&gg_num_copies, 1ull) + 1);
     checksum = ticket_checksum_term(stamp, -1);
   }
   __syncthreads();

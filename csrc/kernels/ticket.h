@@ -16,13 +16,26 @@ namespace graphsafe_gg {
 
 // The sizes follow, zero-padded to whole words.
 struct TicketHeader {
-  uint64_t stamp;       // counts the executions of copies on this device, from 1
+  uint64_t stamp;       // of one execution of a copy: see ticket_stamp
   uint64_t checksum;    // of stamp and payload: shows a slot that was read while it was rewritten
   uint64_t size_bytes;  // of the payload without padding
   uint64_t reserved;
 };
 
 constexpr int64_t kTicketWordBytes = 4;
+
+// Stamps count the executions of copies on their device, from 1, below the device's ordinal. So no
+// two devices of a process draw the same one, and a ticket or slot that was copied from one to
+// another matches nothing there.
+constexpr int kStampDeviceShift = 48;
+
+GG_HOST_DEVICE constexpr uint64_t ticket_stamp(int ordinal, uint64_t count) {
+  return (static_cast<uint64_t>(ordinal) << kStampDeviceShift) | count;
+}
+
+GG_HOST_DEVICE constexpr uint64_t ticket_count(uint64_t stamp) {
+  return stamp & ((uint64_t{1} << kStampDeviceShift) - 1);
+}
 
 GG_HOST_DEVICE constexpr int64_t ticket_payload_words(int64_t size_bytes) {
   return (size_bytes + kTicketWordBytes - 1) / kTicketWordBytes;
@@ -46,6 +59,7 @@ struct PublishArgs {
   const void* group_sizes;
   void* ticket;  // aligned to 16 bytes
   int64_t size_bytes;
+  int ordinal;  // of this device
 };
 
 }  // namespace graphsafe_gg

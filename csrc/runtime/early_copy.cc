@@ -3,9 +3,12 @@
 #include "runtime/early_copy.h"
 
 #include <cstring>
+#include <string>
 
 #include "kernels/ticket.h"
+#include "runtime/call_sites.h"
 #include "runtime/context_guard.h"
+#include "runtime/errors.h"
 #include "runtime/group_sizes.h"
 #include "runtime/wait.h"
 
@@ -33,6 +36,36 @@ void retain_for_graph(const CudaApi& api, Slot& slot, CUgraph graph, int ordinal
   check(retained, "cuGraphRetainUserObject", ordinal);
 }
 
+// Launches the kernel that writes sizes and stamp as a ticket.
+void publish(DeviceState& device, const GroupSizesView& sizes, void* ticket, CUstream stream) {
+  PublishArgs args{sizes.data, ticket, sizes.payload_bytes(), device.ordinal()};
+  void* params[] = {&args};
+  check(cuda_api().launch_kernel(device.function(kPublish), 1, 1, 1, kPublishThreads, 1, 1, 0,
+                                 stream, params, nullptr),
+        "cuLaunchKernel", device.ordinal());
+}
+
+// Records the slot's event behind what the stream holds, and lets a graph under capture hold the
+// slot.
+void record_copy(DeviceState& device, Slot& slot, CUstream stream) {
+  const CudaApi& api = cuda_api();
+  int capture_status = 0;
+  CUgraph graph = nullptr;
+  check(api.stream_get_capture_info(stream, &capture_status, nullptr, &graph, nullptr, nullptr,
+                                    nullptr),
+        "cuStreamGetCaptureInfo", device.ordinal());
+  const bool is_captured = capture_status == cuda::kStreamCaptureStatusActive;
+  // The external flag makes the record a node, done anew at each launch; outside a capture it is
+  // illegal.
+  check(api.event_record_with_flags(
+            slot.event.get(), stream,
+            is_captured ? cuda::kEventRecordExternal : cuda::kEventRecordDefault),
+        "cuEventRecordWithFlags", device.ordinal());
+  if (is_captured) retain_for_graph(api, slot, graph, device.ordinal());
+  auto& calls = is_captured ? device.counters().captured_copies : device.counters().eager_copies;
+  calls.fetch_add(1, std::memory_order_relaxed);
+}
+
 // False if the slot does not hold one whole ticket of these sizes.
 bool read_slot(const Slot& slot, const GroupSizesView& view, HostSizes& out) {
   TicketHeader header;
@@ -57,9 +90,11 @@ bool read_slot(const Slot& slot, const GroupSizesView& view, HostSizes& out) {
 
 }  // namespace
 
+void prepare_publish(DeviceState& device) { device.load_function(kPublish, 0); }
+
 void prepare_early_copy(DeviceState& device, int64_t payload_bytes, const void* ticket) {
+  prepare_publish(device);
   const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
-  device.load_function(kPublish, 0);
   device.slots().ensure(ticket, static_cast<size_t>(ticket_bytes(payload_bytes)));
 }
 
@@ -70,30 +105,38 @@ void issue_early_copy(DeviceState& device, const GroupSizesView& sizes, void* ti
   const auto bytes = static_cast<size_t>(ticket_bytes(sizes.payload_bytes()));
   const SlotRef found = device.slots().find(ticket, bytes);
   Slot& slot = found ? *found.get() : device.slots().sink(bytes);
-
-  PublishArgs args{sizes.data, ticket, sizes.payload_bytes()};
-  void* params[] = {&args};
-  check(api.launch_kernel(device.function(kPublish), 1, 1, 1, kPublishThreads, 1, 1, 0, stream,
-                          params, nullptr),
-        "cuLaunchKernel", device.ordinal());
+  publish(device, sizes, ticket, stream);
   check(api.memcpy_dtoh_async(slot.host, reinterpret_cast<cuda::DevicePtr>(ticket), bytes, stream),
         "cuMemcpyDtoHAsync", device.ordinal());
+  record_copy(device, slot, stream);
+}
 
-  int capture_status = 0;
-  CUgraph graph = nullptr;
-  check(api.stream_get_capture_info(stream, &capture_status, nullptr, &graph, nullptr, nullptr,
-                                    nullptr),
-        "cuStreamGetCaptureInfo", device.ordinal());
-  const bool is_captured = capture_status == cuda::kStreamCaptureStatusActive;
-  // The external flag makes the record a node, done anew at each launch; outside a capture it is
-  // illegal.
-  check(api.event_record_with_flags(
-            slot.event.get(), stream,
-            is_captured ? cuda::kEventRecordExternal : cuda::kEventRecordDefault),
-        "cuEventRecordWithFlags", device.ordinal());
-  if (is_captured) retain_for_graph(api, slot, graph, device.ordinal());
-  auto& calls = is_captured ? device.counters().captured_copies : device.counters().eager_copies;
-  calls.fetch_add(1, std::memory_order_relaxed);
+void issue_ticket(DeviceState& device, const GroupSizesView& sizes, void* ticket, CUstream stream) {
+  const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
+  publish(device, sizes, ticket, stream);
+}
+
+void issue_copy_to_slot(DeviceState& device, const GroupSizesView& sizes, Slot& slot,
+                        CUstream stream) {
+  const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
+  publish(device, sizes, slot.device, stream);
+  record_copy(device, slot, stream);
+}
+
+std::vector<int64_t> wait_for_slot(DeviceState& device, const GroupSizesView& sizes,
+                                   const Slot& slot, Site& site) {
+  const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
+  wait_for_event(slot.event, site);
+  HostSizes out{{}, 0, Fallback::kNone};
+  if (read_slot(slot, sizes, out)) return out.sizes;
+  const auto* header = static_cast<const TicketHeader*>(slot.host);
+  const std::string site_name = call_site_name(site.id);
+  if (header->stamp == 0) {
+    throw InvalidArgument("early copy: slot " + site_name +
+                          " must be copied to before it is read; no copy has run.");
+  }
+  throw InvalidArgument("early copy: slot " + site_name +
+                        " must be read before the next copy to it starts; one has started.");
 }
 
 HostSizes wait_for_ticket(DeviceState& device, const GroupSizesView& sizes, const void* ticket,

@@ -19,6 +19,9 @@ struct GroupSizesView {
   int64_t payload_bytes() const { return count * size_bytes(type); }
 };
 
+// Initialize stage: the kernel that every copy launches.
+void prepare_publish(DeviceState& device);
+
 // Initialize stage: slot, sink and kernel.
 void prepare_early_copy(DeviceState& device, int64_t payload_bytes, const void* ticket);
 
@@ -26,6 +29,20 @@ void prepare_early_copy(DeviceState& device, int64_t payload_bytes, const void* 
 // Capturable.
 void issue_early_copy(DeviceState& device, const GroupSizesView& sizes, void* ticket,
                       CUstream stream);
+
+// Writes the ticket and nothing more, for a copy that no host waits for: one node, legal also in
+// the body of a captured conditional or loop, where an event record is not. Capturable.
+void issue_ticket(DeviceState& device, const GroupSizesView& sizes, void* ticket, CUstream stream);
+
+// As issue_early_copy, from the device's sizes into a slot that the caller holds by hand: the
+// kernel writes to the slot's mapped memory, so that there is no ticket and there are two nodes.
+void issue_copy_to_slot(DeviceState& device, const GroupSizesView& sizes, Slot& slot,
+                        CUstream stream);
+
+// Waits for the slot's last copy and reads it. Throws InvalidArgument if none ever ran, or if
+// another one has begun to rewrite the slot. Never captured.
+std::vector<int64_t> wait_for_slot(DeviceState& device, const GroupSizesView& sizes,
+                                   const Slot& slot, Site& site);
 
 struct HostSizes {
   std::vector<int64_t> sizes;

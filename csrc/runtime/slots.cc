@@ -3,6 +3,7 @@
 #include "runtime/slots.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "kernels/ticket.h"
@@ -24,6 +25,12 @@ size_t sink_class(size_t ticket_bytes) {
   size_t bytes = kSlotAlignment;
   while (bytes < ticket_bytes) bytes *= 2;
   return bytes;
+}
+
+// True if the slot can serve another ticket of this size.
+bool is_idle(const Slot& slot, size_t ticket_bytes) {
+  return slot.size_bytes == ticket_bytes && slot.num_graphs.load() == 0 &&
+         slot.num_readers.load() == 0 && slot.event.is_done();
 }
 
 }  // namespace
@@ -68,11 +75,26 @@ Slot& SlotTable::sink(size_t ticket_bytes) {
   return *found->second;
 }
 
+Slot& SlotTable::acquire(size_t ticket_bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  // Another thread's capture must not be disturbed by the queries.
+  const RelaxedCaptureMode relaxed(cuda_api());
+  auto found = std::find_if(lent_.begin(), lent_.end(),
+                            [&](const auto& slot) { return is_idle(*slot, ticket_bytes); });
+  if (found == lent_.end()) {
+    found = lent_.insert(found, make(ticket_bytes, /*may_exceed_cap=*/true));
+  }
+  Slot& slot = **found;
+  std::memset(slot.host, 0, ticket_bytes);
+  slot.num_readers.store(1, std::memory_order_relaxed);
+  return slot;
+}
+
+void SlotTable::release(Slot& slot) { slot.num_readers.store(0, std::memory_order_release); }
+
 std::unique_ptr<Slot> SlotTable::make(size_t ticket_bytes, bool may_exceed_cap) {
-  void* host = carve(round_up(ticket_bytes), may_exceed_cap);
-  if (host == nullptr) return nullptr;
   auto slot = std::make_unique<Slot>();
-  slot->host = host;
+  if (!carve(round_up(ticket_bytes), may_exceed_cap, *slot)) return nullptr;
   slot->size_bytes = ticket_bytes;
   try {
     slot->event = Event(ordinal_);
@@ -83,17 +105,19 @@ std::unique_ptr<Slot> SlotTable::make(size_t ticket_bytes, bool may_exceed_cap) 
   return slot;
 }
 
-void* SlotTable::carve(size_t size_bytes, bool may_exceed_cap) {
+bool SlotTable::carve(size_t size_bytes, bool may_exceed_cap, Slot& slot) {
   if (slabs_.empty() || slab_used_ + size_bytes > slabs_.back().size_bytes()) {
     const size_t slab_bytes = std::max(kSlabBytes, size_bytes);
-    if (!may_exceed_cap && pinned_bytes_ + slab_bytes > kMaxPinnedBytes) return nullptr;
+    if (!may_exceed_cap && pinned_bytes_ + slab_bytes > kMaxPinnedBytes) return false;
     slabs_.emplace_back(slab_bytes, ordinal_);
     pinned_bytes_ += slab_bytes;
     slab_used_ = 0;
   }
-  void* host = static_cast<char*>(slabs_.back().host()) + slab_used_;
+  const PinnedBuffer& slab = slabs_.back();
+  slot.host = static_cast<char*>(slab.host()) + slab_used_;
+  slot.device = reinterpret_cast<void*>(slab.device() + slab_used_);
   slab_used_ += size_bytes;
-  return host;
+  return true;
 }
 
 // Takes the slot of another ticket of this size that is idle, going round so that the longest
@@ -104,10 +128,7 @@ Slot* SlotTable::recycle(size_t ticket_bytes) {
   for (size_t tried = 0; tried < slots_.size(); ++tried) {
     next_to_recycle_ = (next_to_recycle_ + 1) % slots_.size();
     Slot* slot = slots_[next_to_recycle_].get();
-    if (slot->size_bytes != ticket_bytes || slot->num_graphs.load() != 0 ||
-        slot->num_readers.load() != 0 || !slot->event.is_done()) {
-      continue;
-    }
+    if (!is_idle(*slot, ticket_bytes)) continue;
     for (auto entry = by_ticket_.begin(); entry != by_ticket_.end(); ++entry) {
       if (entry->second != slot) continue;
       by_ticket_.erase(entry);
@@ -120,7 +141,7 @@ Slot* SlotTable::recycle(size_t ticket_bytes) {
 
 size_t SlotTable::num_slots() const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  return slots_.size();
+  return slots_.size() + lent_.size();
 }
 
 size_t SlotTable::pinned_bytes() const {
@@ -133,9 +154,10 @@ uint64_t SlotTable::num_copies() const {
   uint64_t largest = 0;
   const auto see = [&largest](const Slot& slot) {
     const auto* header = static_cast<const TicketHeader*>(slot.host);
-    largest = std::max(largest, __atomic_load_n(&header->stamp, __ATOMIC_RELAXED));
+    largest = std::max(largest, ticket_count(__atomic_load_n(&header->stamp, __ATOMIC_RELAXED)));
   };
   for (const auto& slot : slots_) see(*slot);
+  for (const auto& slot : lent_) see(*slot);
   for (const auto& [bytes, sink] : sinks_) see(*sink);
   return largest;
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
 // Slots: pinned host memory and an event for each ticket address, so that a host that holds a
-// ticket finds the sizes its copy brought. design/tickets.md draws their life.
+// ticket finds the sizes its copy brought; and slots that a caller holds by hand. design/tickets.md
+// draws their life.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,7 @@ namespace graphsafe_gg {
 // another ticket) only while no graph holds it, no host reads it and its event is done.
 struct Slot {
   void* host = nullptr;
+  void* device = nullptr;  // the same memory, for kernels
   size_t size_bytes = 0;
   Event event;
   std::atomic<int> num_graphs{0};
@@ -62,6 +64,11 @@ class SlotTable {
   // reads it.
   Slot& sink(size_t ticket_bytes);
 
+  // A slot for the caller alone until it releases it, whatever the cap. It comes back to another
+  // caller once no graph holds it and its event is done. Outside captures only: it allocates.
+  Slot& acquire(size_t ticket_bytes);
+  void release(Slot& slot);
+
   size_t num_slots() const;
   size_t pinned_bytes() const;
   // The largest stamp any slot holds: how many copies have run on this device.
@@ -77,7 +84,7 @@ class SlotTable {
 
   std::unique_ptr<Slot> make(size_t ticket_bytes, bool may_exceed_cap);
   Slot* recycle(size_t ticket_bytes);
-  void* carve(size_t size_bytes, bool may_exceed_cap);
+  bool carve(size_t size_bytes, bool may_exceed_cap, Slot& slot);
 
   static constexpr size_t kSlabBytes = size_t{64} << 10;
   static constexpr size_t kMaxPinnedBytes = size_t{512} << 10;
@@ -86,6 +93,7 @@ class SlotTable {
   mutable std::shared_mutex mutex_;  // guards all below
   std::unordered_map<Key, Slot*, KeyHash> by_ticket_;
   std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<Slot>> lent_;
   std::map<size_t, std::unique_ptr<Slot>> sinks_;  // by size class
   std::vector<PinnedBuffer> slabs_;
   size_t slab_used_ = 0;

@@ -7,6 +7,7 @@
 namespace graphsafe_gg::testing {
 
 void bind_simulation(nanobind::module_& m);
+void bind_graphs(nanobind::module_& m);
 void bind_executor(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 void bind_conformance(nanobind::module_& m);

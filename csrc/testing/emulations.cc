@@ -157,7 +157,7 @@ void run_grouped(KernelRun& run) {
 
 void run_publish(KernelRun& run) {
   const auto args = run.param<PublishArgs>(0);
-  const uint64_t stamp = ++run.device_word("gg_num_copies");
+  const uint64_t stamp = ticket_stamp(args.ordinal, ++run.device_word("gg_num_copies"));
   const auto* bytes = run.view<unsigned char>(args.group_sizes, args.size_bytes);
   auto* header = run.view<TicketHeader>(args.ticket, ticket_bytes(args.size_bytes));
   auto* payload = reinterpret_cast<uint32_t*>(header + 1);

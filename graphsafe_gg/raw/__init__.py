@@ -10,3 +10,5 @@ from graphsafe_gg.raw.products import initialize_drhs as initialize_drhs
 from graphsafe_gg.raw.products import (
     initialize_grouped_gemm as initialize_grouped_gemm,
 )
+from graphsafe_gg.raw.slot import Slot as Slot
+from graphsafe_gg.raw.slot import copy_group_sizes as copy_group_sizes

@@ -9,6 +9,7 @@ from graphsafe_gg._errors import message
 from graphsafe_gg.api import validation
 from graphsafe_gg.api.call_site import call_site
 from graphsafe_gg.raw.device_array import DeviceArray, as_device_array
+from graphsafe_gg.raw.stream import stream_address
 
 
 class _Call(NamedTuple):
@@ -156,24 +157,5 @@ def _call(name: str, problem, arrays: tuple[DeviceArray, ...]) -> _Call:
 
 
 def _launch(stream, call: _Call) -> None:
-    address = _stream_address(stream)
+    address = stream_address(stream)
     _ffi.raw_launch(call.device, call.problem, *call.addresses, call.site, address)
-
-
-def _stream_address(stream) -> int:
-    """The CUstream of an int-like handle or of the __cuda_stream__ protocol."""
-    if hasattr(stream, "__cuda_stream__"):
-        version, address = stream.__cuda_stream__()
-        if version != 0:
-            raise ValueError(
-                f"raw: stream must speak version 0 of __cuda_stream__; got {version}. "
-                "Pass its address."
-            )
-        return int(address)
-    try:
-        return int(stream)
-    except (TypeError, ValueError):
-        raise TypeError(
-            "raw: stream must be an address or have __cuda_stream__; got "
-            f"{type(stream).__name__}. Pass its CUstream as an int."
-        ) from None

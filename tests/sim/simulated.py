@@ -11,7 +11,7 @@ from graphsafe_gg import _testing
 GEMM = "graphsafe_gg_grouped_gemm_{}_v1"
 DRHS = "graphsafe_gg_drhs_{}_v1"
 COPY = "graphsafe_gg_group_sizes_copy_v1"
-COPY_UNCAPTURED = "graphsafe_gg_group_sizes_copy_uncaptured_v1"
+TICKET = "graphsafe_gg_group_sizes_ticket_v1"
 TICKET_HEADER_BYTES = 32
 
 OUT_OF_MEMORY = 2

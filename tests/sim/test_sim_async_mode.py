@@ -11,9 +11,10 @@ import pytest
 from simulated import (
     ALLOCATING,
     COPY,
-    COPY_UNCAPTURED,
     MANY_GROUPS,
     MORE_THAN_ALL_SLOTS,
+    TICKET,
+    TICKET_HEADER_BYTES,
     Copies,
     Gemm,
     Operands,
@@ -28,9 +29,23 @@ COPY_NODES = [0, 1, 7]  # kernel, memcpy, event record
 
 def test_async_mode_copy_has_the_trait_and_the_gemm_has_not():
     assert _testing.is_capturable(COPY)
-    assert not _testing.is_capturable(COPY_UNCAPTURED)
+    assert _testing.is_capturable(TICKET)
     assert not _testing.is_capturable("graphsafe_gg_grouped_gemm_async_v1")
     assert not _testing.is_capturable("graphsafe_gg_drhs_async_v1")
+
+
+def test_async_mode_ticket_alone_is_one_kernel(sim):
+    """No event record: legal in the body of a captured conditional or loop."""
+    p = _testing.Program()
+    sizes = p.param("int32", [3])
+    ticket = copy_call(p, sizes, 3, storage="result", target=TICKET)
+    executable = _testing.compile(sim.raw, p)
+    counts = np.array([1, 2, 3], np.int32)
+    for _ in range(3):
+        got = executable.run(0, {sizes: sim.put(counts)})[ticket].read()
+        assert got[TICKET_HEADER_BYTES:] == counts.tobytes()
+    assert executable.node_types() == [[COPY_NODES[:1]]]
+    assert _testing.device_stats(0)["slots"] == 0
 
 
 def test_async_mode_copy_is_three_nodes(sim):

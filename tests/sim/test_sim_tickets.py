@@ -186,6 +186,23 @@ def test_tickets_stamps_count_copies_on_the_device(sim):
     assert _testing.device_stats(0)["copies"] == 7
 
 
+def test_tickets_of_two_devices_never_bear_one_stamp(simulate):
+    """A ticket that was copied to another device matches no slot there."""
+    sim = simulate(num_devices=2)
+    p = _testing.Program()
+    sizes, ticket = p.param("int32", [3]), p.result("uint8", [ticket_bytes(3)])
+    p.call(COPY, [sizes], [ticket])
+    executable = _testing.compile(sim.raw, p)
+    stamps = []
+    for device in (0, 1):
+        params = {sizes: sim.put(np.array([1, 2, 3], np.int32), device)}
+        for _ in range(3):
+            header = executable.run(device, params)[ticket].read()
+            stamps.append(int.from_bytes(header[:8], "little"))
+        assert _testing.device_stats(device)["copies"] == 3
+    assert len(set(stamps)) == 6
+
+
 def test_tickets_copies_count_also_without_a_slot(sim):
     copies = Copies(sim, num_copies=4, g=MANY_GROUPS)
     holder = Copies(sim, num_copies=MORE_THAN_ALL_SLOTS, g=MANY_GROUPS)

@@ -8,6 +8,7 @@ import pytest
 
 from graphsafe_gg import _ffi, raw
 from graphsafe_gg.raw import products
+from graphsafe_gg.raw.stream import stream_address
 
 
 class WithInterface:
@@ -125,12 +126,12 @@ def test_host_memory_is_refused(array):
 
 
 def test_streams_are_addresses_or_speak_the_protocol():
-    assert products._stream_address(77) == 77
-    assert products._stream_address(WithStream(0, 99)) == 99
+    assert stream_address(77) == 77
+    assert stream_address(WithStream(0, 99)) == 99
     with pytest.raises(ValueError, match="version 0 of __cuda_stream__; got 3"):
-        products._stream_address(WithStream(3, 99))
+        stream_address(WithStream(3, 99))
     with pytest.raises(TypeError, match="stream must be an address"):
-        products._stream_address("main")
+        stream_address("main")
 
 
 def test_launch_before_initialize_says_so():
