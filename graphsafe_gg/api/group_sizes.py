@@ -43,8 +43,9 @@ def copy_group_sizes(group_sizes: ArrayLike, *, before: Any = None) -> Any:
     Raises:
       ValueError, TypeError: group_sizes is not a vector of integers.
 
-    Graph safety: the copy is captured by XLA's command buffers and runs at each replay.
-    Inside cond and while it is not captured, and keeps the construct out of the graph.
+    Graph safety: the copy is captured by XLA's command buffers and runs at each replay,
+    inside cond and while too. Make it in the function that uses the sizes: through the
+    result of a jitted function its ticket is not used.
 
     Source: csrc/runtime/early_copy.h, design/tickets.md.
     """

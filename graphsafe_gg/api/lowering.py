@@ -18,6 +18,8 @@ _TICKET_HEADER_BYTES = 32
 _TICKET_WORD_BYTES = 4
 
 _COPY = _ffi.target_name("group_sizes_copy")
+_TICKET = _ffi.target_name("group_sizes_ticket")
+# No lowering emits it: the benchmarks' baseline.
 _COPY_UNCAPTURED = _ffi.target_name("group_sizes_copy_uncaptured")
 _CONTROL_FLOW = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
@@ -49,17 +51,26 @@ def group_sizes_copy(ctx, sizes):
     return jax.ffi.ffi_lowering(_copy_target())(ctx, sizes)
 
 
+def _wait_for(copy) -> None:
+    """Gives a copy its event. A body that holds a waiting GEMM is never captured as
+    that of a conditional or a loop, because the GEMM lacks the trait."""
+    if _target(copy) == _TICKET:
+        copy.attributes["call_target_name"] = ir.StringAttr.get(_COPY)
+
+
 def _product(ctx, product, mode, operands, ticket, **attributes):
     rule = jax.ffi.ffi_lowering(_ffi.target_name(f"{product}_{mode}"))
     if mode != "async":
         return rule(ctx.replace(avals_in=ctx.avals_in[:3]), *operands, **attributes)
     sizes_aval = ctx.avals_in[2]
     ticket_aval = jax.core.ShapedArray((ticket_words(sizes_aval),), np.dtype("uint32"))
-    if ticket and _is_copy_of(ticket[0], operands[2]):
+    copy = _copy_of(ticket[0], operands[2]) if ticket else None
+    if copy is not None:
         own, fallback = ticket[0], _NO_FALLBACK
+        _wait_for(copy)
     else:
         copy_ctx = ctx.replace(avals_in=[sizes_aval], avals_out=[ticket_aval])
-        (own,) = group_sizes_copy(copy_ctx, operands[2])
+        (own,) = jax.ffi.ffi_lowering(_COPY)(copy_ctx, operands[2])
         fallback = _NOT_FOLLOWED if ticket else _NO_TICKET
     ctx = ctx.replace(avals_in=[*ctx.avals_in[:3], ticket_aval])
     return rule(ctx, *operands, own, fallback=np.int64(fallback), **attributes)
@@ -76,25 +87,33 @@ def _through_barriers(value):
         value = operation.operands[ir.OpResult(value).result_number]
 
 
-def _is_copy_of(ticket, sizes) -> bool:
+def _copy_of(ticket, sizes):
+    """The operation that copied these very sizes into the ticket, if it can be seen."""
     _, copy = _through_barriers(ticket)
     if copy is None or copy.name != "stablehlo.custom_call":
-        return False
-    target = ir.StringAttr(copy.attributes["call_target_name"]).value
-    if target not in (_COPY, _COPY_UNCAPTURED):
-        return False
-    return _through_barriers(copy.operands[0])[0] == _through_barriers(sizes)[0]
+        return None
+    if _target(copy) not in (_COPY, _TICKET, _COPY_UNCAPTURED):
+        return None
+    copied, wanted = (_through_barriers(v)[0] for v in (copy.operands[0], sizes))
+    return copy if copied == wanted else None
+
+
+def _target(call) -> str:
+    return ir.StringAttr(call.attributes["call_target_name"]).value
 
 
 def _copy_target() -> str:
-    """Inside control flow without the trait: registrations.cc says why."""
+    """With the event where the program's own body makes the copy. Anywhere else (in a
+    branch, a loop, or a function, which a branch may call) XLA may capture the body as
+    that of a conditional, where CUDA allows no event: there the copy writes its ticket
+    alone, until a GEMM of the same body waits for it (`_wait_for`)."""
     parent = ir.InsertionPoint.current.block.owner
     while parent is not None:
         operation = parent.operation
         if operation.name in _CONTROL_FLOW:
-            return _COPY_UNCAPTURED
-        try:
-            parent = operation.parent
-        except ValueError:  # a function that JAX 0.12 has not put into its module yet
-            return _COPY
+            return _TICKET
+        if operation.name == "func.func":
+            is_main = ir.StringAttr(operation.attributes["sym_name"]).value == "main"
+            return _COPY if is_main else _TICKET
+        parent = operation.parent
     return _COPY

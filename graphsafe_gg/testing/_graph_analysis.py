@@ -28,7 +28,8 @@ from graphsafe_gg.testing.graph_report import (
 from graphsafe_gg.testing.targets import Target, cuda_version, describe
 
 _OURS = re.compile(r"^graphsafe_gg_(grouped_gemm|drhs)_(\w+?)_v\d+$")
-_OUR_COPY = re.compile(r"^graphsafe_gg_group_sizes_copy(_uncaptured)?_v\d+$")
+_OUR_COPY = re.compile(r"^graphsafe_gg_group_sizes_(copy|ticket|copy_uncaptured)_v\d+$")
+_COPY_MODES = {"copy": "early", "ticket": "ticket", "copy_uncaptured": "uncaptured"}
 _TRANSPARENT = ("bitcast", "get-tuple-element", "tuple")
 _NESTING_KINDS = ("kCustomCall", "kDynamicSliceFusion", "kAsyncStart")
 _CUB_WARNING = "deviceless CUB scratch size data"
@@ -127,8 +128,7 @@ def _grouped_call(instruction: Instruction) -> GroupedCall | None:
         name = "" if site is None else call_site_name(site)
         return GroupedCall(product=found[1], mode=found[2], name=name)
     if found := _OUR_COPY.match(instruction.target):
-        mode = "uncaptured" if found[1] else "early"
-        return GroupedCall(product="group_sizes_copy", mode=mode, name="")
+        return GroupedCall("group_sizes_copy", mode=_COPY_MODES[found[1]], name="")
     return None
 
 

@@ -52,10 +52,9 @@ def unknown_loop(loop: Loop) -> Finding:
 
 
 def is_misplaced(operation: Operation, graph_scope: tuple[str, ...]) -> bool:
-    """A copy in a branch or loop that is captured itself."""
+    """A copy with its event, in a branch or loop that is captured itself."""
     call = operation.call
-    is_copy = call is not None and call.product == "group_sizes_copy"
-    return is_copy and operation.scope != graph_scope
+    return call is not None and call.mode == "early" and operation.scope != graph_scope
 
 
 def misplaced(operation: Operation) -> Finding:
@@ -116,8 +115,8 @@ class Explainer:
         if mode == "uncaptured":
             return (
                 OUTSIDE,
-                "inside cond and while a graph cannot record the event of a copy.",
-                "Copy the sizes outside of it, or use mode='device'.",
+                "the copy of the group sizes was asked for without the trait.",
+                "Use copy_group_sizes.",
             )
         if operation.target.startswith("xla_ffi_") and "_python_" in operation.target:
             return (

@@ -11,7 +11,9 @@ class GroupedCall:
     """One of this package's operations, as compiled."""
 
     product: str  # "grouped_gemm", "drhs" or "group_sizes_copy"
-    mode: str  # "device", "sync", "async"; of a copy "early" or "uncaptured"
+    # "device", "sync", "async"; of a copy "early", "ticket" (no host waits for it) or
+    # "uncaptured".
+    mode: str
     name: str  # of the call site; empty for a copy, which has none
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 import graphsafe_gg as gg
 from graphsafe_gg.testing import inspect_graph
+from graphsafe_gg.testing.graph_report import MISPLACED
 
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.slow]
 
@@ -134,23 +135,33 @@ def copies_in_a_branch(x, w, sizes, branch):
     return steps.pair(x, w, sizes), ticket
 
 
-def branch_report(branch):
+@pytest.mark.parametrize("branch", [lambda fn: fn, jax.jit, jax.checkpoint])
+def test_modes_copy_in_a_branch_is_captured_with_the_conditional(branch):
+    """No product waits for it, so it has no event, which CUDA would not allow there."""
     step = functools.partial(copies_in_a_branch, branch=branch)
-    return inspect_graph(step, *steps.PAIR_ARGS)
+    report = inspect_graph(step, *steps.PAIR_ARGS)
+    assert [copy.call.mode for copy in copies(report)] == ["ticket"] * 2
+    assert report.findings == ()
+    assert [copy.graph for copy in copies(report)] == [0] * 2
 
 
-def test_modes_copy_in_a_branch_keeps_the_conditional_out_of_the_graph():
-    """CUDA allows no event in the body of a captured conditional."""
-    report = branch_report(lambda fn: fn)
-    assert [copy.call.mode for copy in copies(report)] == ["uncaptured"] * 2
-    assert [copy.graph for copy in copies(report)] == [None] * 2
+@pytest.mark.parametrize("branch", [lambda fn: fn, jax.jit])
+def test_modes_copy_that_a_branch_waits_for_keeps_the_conditional_out(branch):
+    """The GEMM is never captured, so the branch is none of a graph's: the copy is."""
 
+    def step(x, w, sizes):
+        def waiting(x):
+            for _ in range(3):
+                x = jnp.tanh(x @ w[0])
+            x, copied = gg.copy_group_sizes(sizes * 2, before=x)
+            return steps.pair(x, w, copied, "async")
 
-def test_modes_copy_in_a_jitted_branch_is_named():
-    """A lowering does not see that its function is called in a branch; the check does,
-    whether the copy keeps the conditional out of the graph or is wrong inside it."""
-    report = branch_report(jax.jit)
-    named = [found.operation for found in report.findings]
-    assert copies(report)
-    for copy in copies(report):
-        assert copy in named, f"{copy}\n{report}"
+        x = jax.lax.cond(sizes[0] > 3, branch(waiting), lambda x: x + 1, x)
+        return steps.pair(x, w, sizes)
+
+    report = inspect_graph(step, *steps.PAIR_ARGS)
+    (copy,) = copies(report)
+    assert copy.call.mode == "early"
+    assert MISPLACED not in {found.verdict for found in report.findings}
+    (conditional,) = (op for op in report.operations if op.kind == "kConditional")
+    assert conditional.graph is None

@@ -111,15 +111,71 @@ def test_recomputed_ticket_is_not_used():
     assert fallbacks(recomputed, X, SIZES) == [NOT_FOLLOWED]
 
 
-def test_copy_inside_cond_has_no_trait():
-    def branch(x, s):
-        return jax.lax.cond(
-            x[0, 0] > 0, lambda x: gemm(x, gg.copy_group_sizes(s)), lambda x: x, x
-        )
+def copy_targets(fn, *args):
+    """Of each copy in the program, the target without prefix and version."""
+    text = jax.jit(fn).lower(*args).as_text()
+    return re.findall(r"@graphsafe_gg_group_sizes_(\w+)_v1", text)
 
-    text = jax.jit(branch).lower(X, SIZES).as_text()
-    assert "graphsafe_gg_group_sizes_copy_uncaptured_v1" in text
-    assert "graphsafe_gg_group_sizes_copy_v1" not in text
+
+def in_a_branch(then):
+    def branch(x, s):
+        return jax.lax.cond(x[0, 0] > 0, then, lambda x, s: (x, s), x, s)
+
+    return branch
+
+
+def copied(x, s):
+    """A copy that no product waits for."""
+    ticket = gg.copy_group_sizes(s).ticket
+    return x, s + ticket[:2].astype(jnp.int32)
+
+
+def custom(fn):
+    with_rule = jax.custom_vjp(fn)
+    with_rule.defvjp(lambda *args: (fn(*args), None), lambda _, ct: ct)
+    return with_rule
+
+
+WRAPPERS = [lambda fn: fn, jax.jit, jax.checkpoint, custom]
+
+
+def test_copy_in_the_program_itself_records_its_event():
+    assert copy_targets(copied, X, SIZES) == ["copy"]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_copy_in_a_branch_that_nobody_waits_for_has_no_event(wrap):
+    assert copy_targets(in_a_branch(wrap(copied)), X, SIZES) == ["ticket"]
+
+
+def test_copy_of_a_function_called_in_and_out_of_a_branch_has_no_event():
+    """Both calls share one function: whichever is lowered first decides."""
+    shared = jax.jit(copied)
+
+    def outside_first(x, s):
+        return in_a_branch(shared)(*shared(x, s))
+
+    def inside_first(x, s):
+        return shared(*in_a_branch(shared)(x, s))
+
+    for fn in (outside_first, inside_first):
+        assert set(copy_targets(fn, X, SIZES)) == {"ticket"}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_copy_that_a_product_of_its_body_waits_for_records_its_event(wrap):
+    def waited(x, s):
+        x, sizes = held(x, s)
+        return gemm(x, sizes), s
+
+    assert copy_targets(in_a_branch(wrap(waited)), X, SIZES) == ["copy"]
+
+
+def test_copy_in_a_loop_that_nobody_waits_for_has_no_event():
+    def loop(x, s):
+        return jax.lax.fori_loop(0, x.shape[0], lambda _, c: copied(*c), (x, s))
+
+    assert copy_targets(loop, X, SIZES) == ["ticket"]
 
 
 def test_copy_carries_no_call_site():
