@@ -4,9 +4,12 @@
 
 import hashlib
 
+from jax.extend.source_info_util import current_name_stack, new_name_stack
+
 from graphsafe_gg import _ffi
 
 _names: dict[int, str] = {}
+_Scope = type(new_name_stack("scope").stack[0])
 
 
 def call_site(name: str) -> int:
@@ -16,6 +19,20 @@ def call_site(name: str) -> int:
     _names[site] = name
     _ffi.name_call_site(site % 2**64, name)
     return site
+
+
+def default_name(op: str, weights) -> str:
+    """Names a call that its caller left unnamed: named scopes, operation, weights.
+
+    Such as "layer_3/grouped_gemm[8x64x96 bfloat16]". The scopes are those of the
+    function that is being traced (jit and scan begin anew); transformations and rows do
+    not count, so that a call has one site in every batch and under grad.
+    """
+    scopes = [
+        entry.name for entry in current_name_stack().stack if type(entry) is _Scope
+    ]
+    shape = "x".join(map(str, weights.shape))
+    return "/".join([*scopes, f"{op}[{shape} {weights.dtype}]"])
 
 
 def call_site_name(site: int) -> str:

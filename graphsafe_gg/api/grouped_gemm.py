@@ -8,7 +8,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from graphsafe_gg import _config, _runtime
 from graphsafe_gg.api import manual_axes, primitives, validation
-from graphsafe_gg.api.call_site import call_site
+from graphsafe_gg.api.call_site import call_site, default_name
 from graphsafe_gg.api.group_sizes import GroupSizes
 from graphsafe_gg.api.precision import check_precision
 
@@ -46,7 +46,8 @@ def grouped_gemm(
       precision: as for ``jax.lax.ragged_dot``. Products are exact in the operands'
         dtype and sums are float32 at every setting; presets that ask for anything else
         raise.
-      name: names the call site in errors; the JAX named scope does not enter it.
+      name: names the call site in errors and in `stats()`. By default the JAX named
+        scopes of the function that is traced, the operation and rhs's shape and dtype.
 
     Returns:
       (m, n) in preferred_element_type. Accumulation is float32, rounded once.
@@ -92,7 +93,7 @@ def grouped_gemm(
             precision=precision,
             preferred_element_type=out_dtype,
         )
-    site = call_site(name or op)
+    site = call_site(name or default_name(op, rhs))
     _runtime.raise_recorded_errors(site % 2**64)
     mode = _choose_mode(mode)
     lhs, rhs, sizes = manual_axes.align(lhs, rhs, sizes)

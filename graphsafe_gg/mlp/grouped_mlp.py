@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from graphsafe_gg._errors import message
+from graphsafe_gg.api.call_site import default_name
 from graphsafe_gg.api.group_sizes import GroupSizes, copy_group_sizes
 from graphsafe_gg.api.grouped_gemm import grouped_gemm
 from graphsafe_gg.api.validation import check_mode
@@ -101,7 +102,7 @@ def grouped_mlp_for(
     check_shape(op, "group_sizes", sizes, w_gate_up.shape[:1], "w_gate_up")
     if mode == "async" and not is_copied:
         x, group_sizes = copy_group_sizes(sizes, before=x)
-    site = name or op
+    site = name or default_name(op, w_gate_up)
 
     def product(lhs: jax.Array, rhs: jax.Array, part: str) -> jax.Array:
         return grouped_gemm(
