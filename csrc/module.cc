@@ -19,6 +19,7 @@
 #include "runtime/device_state.h"
 #include "runtime/group_sizes.h"
 #include "runtime/host_launch.h"
+#include "runtime/nvtx.h"
 #include "runtime/wait.h"
 
 namespace nb = nanobind;
@@ -149,6 +150,7 @@ NB_MODULE(_ext, m) {
   m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
   m.def("set_cublaslt_directories", &set_cublaslt_directories, nb::arg("directories"));
   m.def("set_cublaslt_use", &set_cublaslt_use_by_name, nb::arg("use"));
+  m.def("enable_nvtx", &enable_nvtx, nb::arg("directories"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
   m.def(
       "set_sgemm",

@@ -13,6 +13,8 @@ _CHOICES = {
     # Per-group cuBLASLt when the host knows the sizes: as the sizes advise, never, or
     # wherever it can run (to measure).
     "GG_CUBLASLT": ("auto", "off", "always"),
+    # "1" puts an NVTX range around each handler call, for profilers.
+    "GG_NVTX": ("", "0", "1"),
     # "1" replaces every call by jax.lax.ragged_dot.
     "GG_DISABLE": ("", "0", "1"),
 }
@@ -47,6 +49,7 @@ def _seconds(name: str) -> float:
 ON_BAD_SIZES = _choice("GG_ON_BAD_SIZES")
 FORCED_MODE = _choice("GG_MODE")
 CUBLASLT = _choice("GG_CUBLASLT")
+NVTX = _choice("GG_NVTX") == "1"
 DISABLED = _choice("GG_DISABLE") == "1"
 # Seconds after which a host wait for sizes is an error; 0 waits for ever.
 WAIT_DEADLINE_S = _seconds("GG_WAIT_DEADLINE_S")
@@ -63,6 +66,7 @@ def as_dict() -> dict[str, str | float | bool]:
         "GG_ON_BAD_SIZES": ON_BAD_SIZES,
         "GG_MODE": FORCED_MODE,
         "GG_CUBLASLT": CUBLASLT,
+        "GG_NVTX": NVTX,
         "GG_DISABLE": DISABLED,
         "GG_WAIT_DEADLINE_S": WAIT_DEADLINE_S,
     }

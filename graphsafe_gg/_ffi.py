@@ -5,6 +5,7 @@
 import functools
 import importlib.util
 import os
+import warnings
 
 import jax
 from scipy.linalg import cython_blas
@@ -20,11 +21,11 @@ if importlib.util.find_spec("graphsafe_gg._ext") is None:
 from graphsafe_gg import _ext
 
 
-def _cublaslt_directories() -> list[str]:
-    """Where pip's packages of CUDA 13 and 12 keep cuBLASLt, found or not."""
+def _directories(package: str) -> list[str]:
+    """Where pip's packages of CUDA 13 and 12 keep a library, found or not."""
     spec = importlib.util.find_spec("nvidia")
     roots = (spec and spec.submodule_search_locations) or ()
-    folders = ("cu13/lib", "cublas/lib")
+    folders = ("cu13/lib", f"{package}/lib")
     return [os.path.join(root, folder) for folder in folders for root in roots]
 
 
@@ -33,7 +34,13 @@ def _register() -> None:
     _ext.set_on_bad_sizes(_config.ON_BAD_SIZES)
     _ext.set_wait_deadline(_config.WAIT_DEADLINE_S)
     _ext.set_cublaslt_use(_config.CUBLASLT)
-    _ext.set_cublaslt_directories(_cublaslt_directories())
+    _ext.set_cublaslt_directories(_directories("cublas"))
+    if _config.NVTX and not _ext.enable_nvtx(_directories("nvtx")):
+        warnings.warn(
+            "graphsafe_gg: GG_NVTX=1 needs libnvtx3interop.so.1 or libnvToolsExt.so.1; "
+            "neither was found, so there are no ranges. Install nvidia-nvtx.",
+            stacklevel=2,
+        )
     for (target, platform), stages in _ext.registrations().items():
         jax.ffi.register_ffi_target(target, stages, platform=platform)
 

@@ -9,14 +9,17 @@
 
 #include "kernels/problem.h"
 #include "runtime/errors.h"
+#include "runtime/nvtx.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace graphsafe_gg {
 
 namespace ffi = xla::ffi;
 
+// Runs a handler's body, under a range with the name of the handler that calls it.
 template <typename Body>
-ffi::Error fence(Body&& body) noexcept {
+ffi::Error fence(Body&& body, const char* handler = __builtin_FUNCTION()) noexcept {
+  const NvtxRange range(handler);
   try {
     body();
     return ffi::Error::Success();
