@@ -49,6 +49,7 @@ Problem make_problem(bool is_drhs, const std::string& dtype, const std::string& 
   problem.out_dtype = dtype_by_name(out_dtype);
   problem.size_type = index_type_by_name(size_dtype);
   problem.transpose_rhs = transpose_rhs;
+  problem.num_sizes = num_groups;
   problem.num_groups = num_groups;
   problem.m = m;
   problem.k = k;

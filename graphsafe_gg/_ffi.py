@@ -49,7 +49,12 @@ _register()
 
 
 def target_name(operation: str) -> str:
-    return f"graphsafe_gg_{operation}_v1"
+    version = 1 if operation.startswith("group_sizes_") else 2
+    return f"graphsafe_gg_{operation}_v{version}"
+
+
+def target_names() -> list[str]:
+    return sorted({target for target, _ in _ext.registrations()})
 
 
 @functools.cache

@@ -86,17 +86,31 @@ struct Scratch {
   std::vector<float> out;
 };
 
-// out (rows, n) = lhs (rows, k) rhs, for rows of one group.
-void multiply_rows(const Problem& p, const char* lhs, const char* rhs, int64_t rows, char* out,
-                   Scratch& scratch) {
+void add_to_rows(const float* bias, int64_t rows, int64_t cols, float* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) out[r * cols + c] += bias[c];
+  }
+}
+
+// What all rows of one group share.
+struct Weights {
+  const char* rhs;
+  const float* bias;  // may be null
+};
+
+// out (rows, n) = lhs (rows, k) rhs + bias, for rows of one group.
+void multiply_rows(const Problem& p, const char* lhs, const Weights& weights, int64_t rows,
+                   char* out, Scratch& scratch) {
   const bool is_direct = p.out_dtype == DType::kF32;
   float* result = reinterpret_cast<float*>(out);
   if (!is_direct) {
     scratch.out.resize(static_cast<size_t>(rows * p.n));
     result = scratch.out.data();
   }
+  if (p.k == 0) std::fill_n(result, rows * p.n, 0.0f);
   const int64_t panel =
-      p.dtype == DType::kF32 ? p.k : std::clamp<int64_t>(kPanelElements / p.n, 1, p.k);
+      p.dtype == DType::kF32 ? p.k : std::clamp<int64_t>(kPanelElements / p.n, 1, p.k + 1);
+  const char* rhs = weights.rhs;
   for (int64_t k0 = 0; k0 < p.k; k0 += panel) {
     const int64_t depth = std::min(panel, p.k - k0);
     Matrix a{nullptr, 0, false};
@@ -108,6 +122,7 @@ void multiply_rows(const Problem& p, const char* lhs, const char* rhs, int64_t r
             : as_float(p.dtype, at(rhs, p.dtype, k0 * p.n), p.n, depth, p.n, scratch.rhs, b.stride);
     multiply(a, b, rows, p.n, depth, k0 == 0 ? 0.0f : 1.0f, result, p.n);
   }
+  if (weights.bias != nullptr) add_to_rows(weights.bias, rows, p.n, result);
   if (!is_direct) from_float(p.out_dtype, result, rows * p.n, out);
 }
 
@@ -135,18 +150,29 @@ void contract_rows(const Problem& p, const char* lhs, const char* dout, int64_t 
 
 void set_sgemm(Sgemm* sgemm) { g_sgemm.store(sgemm, std::memory_order_release); }
 
-void grouped_gemm(const Problem& p, const void* lhs, const void* rhs,
-                  const std::vector<int64_t>& sizes, void* out) {
+void grouped_gemm(const Problem& p, const void* lhs, const void* rhs, const void* bias,
+                  const std::vector<int64_t>& sizes, const LocalGroups& local, void* out) {
   if (p.n == 0 || p.m == 0) return;
-  if (p.k == 0) return set_zero(p.out_dtype, out, p.m * p.n);
   check_blas_dims(p);
   const bool is_direct = p.dtype == DType::kF32 && p.out_dtype == DType::kF32;
   const int64_t block = is_direct ? kDirectRowBlock : kRowBlock;
   Scratch scratch;
+  std::vector<float> group_bias;
   int64_t row = 0;
-  for (size_t group = 0; group < sizes.size(); ++group) {
-    const char* weights = at(rhs, p.dtype, static_cast<int64_t>(group) * p.k * p.n);
-    const int64_t end = row + sizes[group];
+  for (int64_t group = 0; group < p.num_sizes; ++group) {
+    const int64_t end = row + sizes[static_cast<size_t>(group)];
+    if (group < local.first || group >= local.end) {
+      set_zero(p.out_dtype, at(out, p.out_dtype, row * p.n), (end - row) * p.n);
+      row = end;
+      continue;
+    }
+    const int64_t matrix = group + local.matrix_base;
+    Weights weights{at(rhs, p.dtype, matrix * p.k * p.n), nullptr};
+    if (bias != nullptr && row < end) {
+      group_bias.resize(static_cast<size_t>(p.n));
+      to_float(p.dtype, at(bias, p.dtype, matrix * p.n), p.n, group_bias.data());
+      weights.bias = group_bias.data();
+    }
     while (row < end) {
       const int64_t rows = std::min(block, end - row);
       multiply_rows(p, at(lhs, p.dtype, row * p.k), weights, rows, at(out, p.out_dtype, row * p.n),
@@ -158,20 +184,23 @@ void grouped_gemm(const Problem& p, const void* lhs, const void* rhs,
 }
 
 void grouped_drhs(const Problem& p, const void* lhs, const void* dout,
-                  const std::vector<int64_t>& sizes, void* out) {
+                  const std::vector<int64_t>& sizes, const LocalGroups& local, void* out) {
   if (p.k == 0 || p.n == 0) return;
   check_blas_dims(p);
   Scratch scratch;
   int64_t row = 0;
-  for (size_t group = 0; group < sizes.size(); ++group) {
-    char* weights = at(out, p.out_dtype, static_cast<int64_t>(group) * p.k * p.n);
-    if (sizes[group] == 0) {
-      set_zero(p.out_dtype, weights, p.k * p.n);
+  for (int64_t group = 0; group < p.num_sizes; ++group) {
+    const int64_t size = sizes[static_cast<size_t>(group)];
+    const int64_t first_row = row;
+    row += size;
+    if (group < local.first || group >= local.end) continue;
+    char* result = at(out, p.out_dtype, (group + local.matrix_base) * p.k * p.n);
+    if (size == 0) {
+      set_zero(p.out_dtype, result, p.k * p.n);
       continue;
     }
-    contract_rows(p, at(lhs, p.dtype, row * p.k), at(dout, p.dtype, row * p.n), sizes[group],
-                  weights, scratch);
-    row += sizes[group];
+    contract_rows(p, at(lhs, p.dtype, first_row * p.k), at(dout, p.dtype, first_row * p.n), size,
+                  result, scratch);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/local_groups.h"
 #include "kernels/problem.h"
 
 namespace graphsafe_gg::cpu {
@@ -15,10 +16,11 @@ using Sgemm = void(char* transa, char* transb, int* m, int* n, int* k, float* al
                    int* lda, float* b, int* ldb, float* beta, float* c, int* ldc);
 void set_sgemm(Sgemm* sgemm);
 
-// Sizes are checked by the caller: none negative, sum at most m. Every element of out is written.
-void grouped_gemm(const Problem& problem, const void* lhs, const void* rhs,
-                  const std::vector<int64_t>& sizes, void* out);
+// Sizes are checked by the caller: none negative, sum at most m. So are the local groups. Every
+// element of out is written. `bias` may be null.
+void grouped_gemm(const Problem& problem, const void* lhs, const void* rhs, const void* bias,
+                  const std::vector<int64_t>& sizes, const LocalGroups& local, void* out);
 void grouped_drhs(const Problem& problem, const void* lhs, const void* dout,
-                  const std::vector<int64_t>& sizes, void* out);
+                  const std::vector<int64_t>& sizes, const LocalGroups& local, void* out);
 
 }  // namespace graphsafe_gg::cpu

@@ -9,6 +9,7 @@
 
 #include "kernels/problem.h"
 #include "runtime/errors.h"
+#include "runtime/launch.h"
 #include "runtime/nvtx.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -38,17 +39,55 @@ ffi::Error fence(Body&& body, const char* handler = __builtin_FUNCTION()) noexce
   }
 }
 
-// lhs (m, k), rhs (g, k, n) or, transposed, (g, n, k), sizes (g,), out (m, n). Throws
-// InvalidArgument, naming the operand, when they do not fit.
-Problem grouped_gemm_problem(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& rhs,
-                             const ffi::AnyBuffer& group_sizes, const ffi::AnyBuffer& out,
-                             bool transpose_rhs);
+// Operands behind group_sizes, in this order, that `operands` says are there.
+enum OptionalOperand : int64_t {
+  kTicketOperand = 1,
+  kBiasOperand = 2,
+  kGroupOffsetOperand = 4,
+  kLayerOperand = 8,
+};
 
-// lhs (m, k), dout (m, n), sizes (g,), out (g, k, n).
-Problem drhs_problem(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& dout,
-                     const ffi::AnyBuffer& group_sizes, const ffi::AnyBuffer& out);
+// The attributes of every product.
+struct CallAttributes {
+  bool transpose_rhs;    // grouped_gemm only
+  int64_t site;          // id of the call site
+  int64_t fallback;      // the Fallback that the lowering decided on
+  int64_t operands;      // OptionalOperands, added up
+  int64_t group_offset;  // -1 if there is none, or if it is an operand
+  int64_t layer;         // the same
+};
+
+// One call, checked.
+struct ProductCall {
+  Problem problem;
+  Operands operands;
+  const void* ticket;
+  CallAttributes attributes;
+
+  uint64_t site() const { return static_cast<uint64_t>(attributes.site); }
+};
+
+// lhs (m, k), rhs (g, k, n) or, transposed, (g, n, k), sizes (g,), out (m, n), bias (g, n). With a
+// layer, rhs and bias have the layers in front. With a group_offset, sizes has all groups. Throws
+// InvalidArgument, naming the operand, when they do not fit.
+ProductCall grouped_gemm_call(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& rhs,
+                              const ffi::AnyBuffer& group_sizes, const ffi::RemainingArgs& rest,
+                              const ffi::AnyBuffer& out, const CallAttributes& attributes);
+
+// lhs (m, k), dout (m, n), sizes (g,) or of all groups, out (g, k, n).
+ProductCall drhs_call(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& dout,
+                      const ffi::AnyBuffer& group_sizes, const ffi::RemainingArgs& rest,
+                      const ffi::AnyBuffer& out, const CallAttributes& attributes);
 
 // Throws InvalidArgument unless the array holds integers.
 IndexType index_type_of(const ffi::AnyBuffer& group_sizes);
 
 }  // namespace graphsafe_gg
+
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(graphsafe_gg::CallAttributes,
+                                      ::xla::ffi::StructMember<bool>("transpose_rhs"),
+                                      ::xla::ffi::StructMember<int64_t>("site"),
+                                      ::xla::ffi::StructMember<int64_t>("fallback"),
+                                      ::xla::ffi::StructMember<int64_t>("operands"),
+                                      ::xla::ffi::StructMember<int64_t>("group_offset"),
+                                      ::xla::ffi::StructMember<int64_t>("layer"));

@@ -8,44 +8,51 @@
 namespace graphsafe_gg {
 namespace {
 
-std::vector<int64_t> checked_sizes(const Problem& problem, const Buffer& group_sizes,
-                                   int64_t site) {
-  auto sizes = read_group_sizes(group_sizes.untyped_data(), problem.size_type, problem.num_groups);
-  const SizeErrorRecord error = find_size_error(sizes, problem.m);
-  if (error.kind != kNoSizeError) {
-    throw InvalidArgument(describe_size_error(error, static_cast<uint64_t>(site)));
-  }
+int64_t value_of(const IndexOperand& operand) {
+  return operand.address == nullptr
+             ? operand.value
+             : read_index(operand.address, static_cast<IndexType>(operand.type));
+}
+
+void check(const SizeErrorRecord& error, const ProductCall& call) {
+  if (error.kind != kNoSizeError) throw InvalidArgument(describe_size_error(error, call.site()));
+}
+
+LocalGroups checked_groups(const ProductCall& call) {
+  const int64_t offset = value_of(call.operands.group_offset);
+  const int64_t layer = value_of(call.operands.layer);
+  const Problem& p = call.problem;
+  check(find_index_error(p, offset, layer), call);
+  return local_groups(offset, layer, p.num_sizes, p.num_groups, p.num_layers);
+}
+
+std::vector<int64_t> checked_sizes(const ProductCall& call) {
+  const Problem& p = call.problem;
+  auto sizes = read_group_sizes(call.operands.group_sizes, p.size_type, p.num_sizes);
+  check(find_size_error(sizes, p.m), call);
   return sizes;
 }
 
 }  // namespace
 
-ffi::Error grouped_gemm_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes, Result out,
-                            bool transpose_rhs, int64_t site) {
+ffi::Error grouped_gemm_cpu(GG_OPERANDS) {
   return fence([&] {
-    const Problem problem = grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs);
-    cpu::grouped_gemm(problem, lhs.untyped_data(), rhs.untyped_data(),
-                      checked_sizes(problem, group_sizes, site), out->untyped_data());
+    const auto call = grouped_gemm_call(lhs, second, group_sizes, rest, *out, attributes);
+    const Operands& operands = call.operands;
+    const LocalGroups local = checked_groups(call);
+    cpu::grouped_gemm(call.problem, operands.lhs, operands.rhs, operands.bias, checked_sizes(call),
+                      local, operands.out);
   });
 }
 
-ffi::Error drhs_cpu(Buffer lhs, Buffer dout, Buffer group_sizes, Result out, int64_t site) {
+ffi::Error drhs_cpu(GG_OPERANDS) {
   return fence([&] {
-    const Problem problem = drhs_problem(lhs, dout, group_sizes, *out);
-    cpu::grouped_drhs(problem, lhs.untyped_data(), dout.untyped_data(),
-                      checked_sizes(problem, group_sizes, site), out->untyped_data());
+    const auto call = drhs_call(lhs, second, group_sizes, rest, *out, attributes);
+    const Operands& operands = call.operands;
+    const LocalGroups local = checked_groups(call);
+    cpu::grouped_drhs(call.problem, operands.lhs, operands.rhs, checked_sizes(call), local,
+                      operands.out);
   });
-}
-
-ffi::Error grouped_gemm_async_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes, Buffer /*ticket*/,
-                                  Result out, bool transpose_rhs, int64_t site,
-                                  int64_t /*fallback*/) {
-  return grouped_gemm_cpu(lhs, rhs, group_sizes, out, transpose_rhs, site);
-}
-
-ffi::Error drhs_async_cpu(Buffer lhs, Buffer dout, Buffer group_sizes, Buffer /*ticket*/,
-                          Result out, int64_t site, int64_t /*fallback*/) {
-  return drhs_cpu(lhs, dout, group_sizes, out, site);
 }
 
 }  // namespace graphsafe_gg

@@ -14,11 +14,11 @@ namespace {
 
 std::atomic<OnBadSizes> g_on_bad_sizes{OnBadSizes::kLog};
 
-void initialize(int ordinal, const Problem& problem, int64_t site_id) {
+void initialize(int ordinal, const ProductCall& call) {
   DeviceState& device = DeviceState::initialize(ordinal);
-  Site& site = device.sites().at(static_cast<uint64_t>(site_id));
+  Site& site = device.sites().at(call.site());
   site.executions.fetch_add(1, std::memory_order_relaxed);
-  load_kernels(device, problem, /*has_known_sizes=*/false);
+  load_kernels(device, call.problem, /*has_known_sizes=*/false);
   // Under replay this is the only host code that sees what a kernel recorded.
   const auto error = site.error();
   if (!error) return;
@@ -32,11 +32,10 @@ void initialize(int ordinal, const Problem& problem, int64_t site_id) {
   }
 }
 
-void execute(int ordinal, const Problem& problem, const Operands& operands, int64_t site_id,
-             CUstream stream) {
+void execute(int ordinal, const ProductCall& call, CUstream stream) {
   DeviceState& device = DeviceState::get(ordinal);
-  Site& site = device.sites().at(static_cast<uint64_t>(site_id));
-  launch(device, problem, operands, site, /*max_group_rows=*/-1, stream);
+  Site& site = device.sites().at(call.site());
+  launch(device, call.problem, call.operands, site, /*max_group_rows=*/-1, stream);
   int status = 0;
   check(cuda_api().stream_is_capturing(stream, &status), "cuStreamIsCapturing", ordinal);
   auto& calls = status == cuda::kStreamCaptureStatusActive ? site.captured_calls : site.eager_calls;
@@ -49,37 +48,26 @@ void set_on_bad_sizes(OnBadSizes policy) {
   g_on_bad_sizes.store(policy, std::memory_order_relaxed);
 }
 
-ffi::Error grouped_gemm_device_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                          Buffer group_sizes, Result out, bool transpose_rhs,
-                                          int64_t site) {
+ffi::Error grouped_gemm_device_initialize(int32_t ordinal, GG_OPERANDS) {
   return fence([&] {
-    initialize(ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs), site);
+    initialize(ordinal, grouped_gemm_call(lhs, second, group_sizes, rest, *out, attributes));
   });
 }
 
-ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
-                                       Buffer group_sizes, Result out, bool transpose_rhs,
-                                       int64_t site) {
+ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, GG_OPERANDS) {
   return fence([&] {
-    execute(
-        ordinal, grouped_gemm_problem(lhs, rhs, group_sizes, *out, transpose_rhs),
-        {lhs.untyped_data(), rhs.untyped_data(), group_sizes.untyped_data(), out->untyped_data()},
-        site, stream);
+    execute(ordinal, grouped_gemm_call(lhs, second, group_sizes, rest, *out, attributes), stream);
   });
 }
 
-ffi::Error drhs_device_initialize(int32_t ordinal, Buffer lhs, Buffer dout, Buffer group_sizes,
-                                  Result out, int64_t site) {
-  return fence([&] { initialize(ordinal, drhs_problem(lhs, dout, group_sizes, *out), site); });
+ffi::Error drhs_device_initialize(int32_t ordinal, GG_OPERANDS) {
+  return fence(
+      [&] { initialize(ordinal, drhs_call(lhs, second, group_sizes, rest, *out, attributes)); });
 }
 
-ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer dout,
-                               Buffer group_sizes, Result out, int64_t site) {
+ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, GG_OPERANDS) {
   return fence([&] {
-    execute(
-        ordinal, drhs_problem(lhs, dout, group_sizes, *out),
-        {lhs.untyped_data(), dout.untyped_data(), group_sizes.untyped_data(), out->untyped_data()},
-        site, stream);
+    execute(ordinal, drhs_call(lhs, second, group_sizes, rest, *out, attributes), stream);
   });
 }
 

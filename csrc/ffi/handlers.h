@@ -15,17 +15,31 @@ using Stream = CUstream;
 using Buffer = ffi::AnyBuffer;
 using Result = ffi::Result<ffi::AnyBuffer>;
 
+using Attributes = CallAttributes;
+
+// Every product has these operands: lhs, then rhs or dout, the sizes, what `operands` of the
+// attributes names, and the result.
+#define GG_OPERANDS                                                                   \
+  Buffer lhs, Buffer second, Buffer group_sizes, ffi::RemainingArgs rest, Result out, \
+      Attributes attributes
+
 // Device mode. Graph-safe: launch and return. Initialize allocates and loads, outside any capture.
-ffi::Error grouped_gemm_device_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                          Buffer group_sizes, Result out, bool transpose_rhs,
-                                          int64_t site);
-ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
-                                       Buffer group_sizes, Result out, bool transpose_rhs,
-                                       int64_t site);
-ffi::Error drhs_device_initialize(int32_t ordinal, Buffer lhs, Buffer dout, Buffer group_sizes,
-                                  Result out, int64_t site);
-ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer dout,
-                               Buffer group_sizes, Result out, int64_t site);
+ffi::Error grouped_gemm_device_initialize(int32_t ordinal, GG_OPERANDS);
+ffi::Error grouped_gemm_device_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+ffi::Error drhs_device_initialize(int32_t ordinal, GG_OPERANDS);
+ffi::Error drhs_device_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+
+// Sync mode: copies the sizes, waits, checks them, then launches. Never captured.
+ffi::Error grouped_gemm_sync_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+ffi::Error drhs_sync_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+
+// Async mode: waits for the ticket's copy, checks the sizes, then launches. Never captured.
+ffi::Error grouped_gemm_async_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+ffi::Error drhs_async_execute(Stream stream, int32_t ordinal, GG_OPERANDS);
+
+// Of both modes that know the sizes on the host.
+ffi::Error grouped_gemm_host_sizes_initialize(int32_t ordinal, GG_OPERANDS);
+ffi::Error drhs_host_sizes_initialize(int32_t ordinal, GG_OPERANDS);
 
 // The early copy. Graph-safe.
 ffi::Error group_sizes_copy_initialize(int32_t ordinal, Buffer group_sizes, Result ticket);
@@ -37,39 +51,9 @@ ffi::Error group_sizes_ticket_initialize(int32_t ordinal, Buffer group_sizes, Re
 ffi::Error group_sizes_ticket_execute(Stream stream, int32_t ordinal, Buffer group_sizes,
                                       Result ticket);
 
-// Sync mode: copies the sizes, waits, checks them, then launches. Never captured.
-ffi::Error grouped_gemm_sync_initialize(int32_t ordinal, Buffer lhs, Buffer rhs, Buffer group_sizes,
-                                        Result out, bool transpose_rhs, int64_t site);
-ffi::Error grouped_gemm_sync_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
-                                     Buffer group_sizes, Result out, bool transpose_rhs,
-                                     int64_t site);
-ffi::Error drhs_sync_initialize(int32_t ordinal, Buffer lhs, Buffer dout, Buffer group_sizes,
-                                Result out, int64_t site);
-ffi::Error drhs_sync_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer dout,
-                             Buffer group_sizes, Result out, int64_t site);
-
-// Async mode: waits for the ticket's copy, checks the sizes, then launches. Never captured.
-// `fallback` is the Fallback that the lowering already decided on, counted here.
-ffi::Error grouped_gemm_async_initialize(int32_t ordinal, Buffer lhs, Buffer rhs,
-                                         Buffer group_sizes, Buffer ticket, Result out,
-                                         bool transpose_rhs, int64_t site, int64_t fallback);
-ffi::Error grouped_gemm_async_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer rhs,
-                                      Buffer group_sizes, Buffer ticket, Result out,
-                                      bool transpose_rhs, int64_t site, int64_t fallback);
-ffi::Error drhs_async_initialize(int32_t ordinal, Buffer lhs, Buffer dout, Buffer group_sizes,
-                                 Buffer ticket, Result out, int64_t site, int64_t fallback);
-ffi::Error drhs_async_execute(Stream stream, int32_t ordinal, Buffer lhs, Buffer dout,
-                              Buffer group_sizes, Buffer ticket, Result out, int64_t site,
-                              int64_t fallback);
-
 // CPU: every mode is the same call, and a ticket is a plain copy of the sizes.
-ffi::Error grouped_gemm_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes, Result out,
-                            bool transpose_rhs, int64_t site);
-ffi::Error drhs_cpu(Buffer lhs, Buffer dout, Buffer group_sizes, Result out, int64_t site);
-ffi::Error grouped_gemm_async_cpu(Buffer lhs, Buffer rhs, Buffer group_sizes, Buffer ticket,
-                                  Result out, bool transpose_rhs, int64_t site, int64_t fallback);
-ffi::Error drhs_async_cpu(Buffer lhs, Buffer dout, Buffer group_sizes, Buffer ticket, Result out,
-                          int64_t site, int64_t fallback);
+ffi::Error grouped_gemm_cpu(GG_OPERANDS);
+ffi::Error drhs_cpu(GG_OPERANDS);
 ffi::Error group_sizes_copy_cpu(Buffer group_sizes, Result ticket);
 
 // What a device handler does when a kernel recorded bad sizes in an earlier execution: log once,

@@ -7,51 +7,16 @@
 namespace graphsafe_gg {
 namespace {
 
-// Operands, results and attributes of each target, in the order of the Python lowering.
+// Operands, results and attributes of every product, in the order of the Python lowering.
 template <typename Binding>
-auto bind_grouped_gemm(Binding binding) {
+auto bind_product(Binding binding) {
   return std::move(binding)
       .template Arg<ffi::AnyBuffer>()  // lhs
-      .template Arg<ffi::AnyBuffer>()  // rhs
+      .template Arg<ffi::AnyBuffer>()  // rhs or dout
       .template Arg<ffi::AnyBuffer>()  // group_sizes
+      .RemainingArgs()                 // ticket, bias, group_offset, layer
       .template Ret<ffi::AnyBuffer>()  // out
-      .template Attr<bool>("transpose_rhs")
-      .template Attr<int64_t>("site");
-}
-
-template <typename Binding>
-auto bind_grouped_gemm_async(Binding binding) {
-  return std::move(binding)
-      .template Arg<ffi::AnyBuffer>()  // lhs
-      .template Arg<ffi::AnyBuffer>()  // rhs
-      .template Arg<ffi::AnyBuffer>()  // group_sizes
-      .template Arg<ffi::AnyBuffer>()  // ticket
-      .template Ret<ffi::AnyBuffer>()  // out
-      .template Attr<bool>("transpose_rhs")
-      .template Attr<int64_t>("site")
-      .template Attr<int64_t>("fallback");
-}
-
-template <typename Binding>
-auto bind_drhs(Binding binding) {
-  return std::move(binding)
-      .template Arg<ffi::AnyBuffer>()  // lhs
-      .template Arg<ffi::AnyBuffer>()  // dout
-      .template Arg<ffi::AnyBuffer>()  // group_sizes
-      .template Ret<ffi::AnyBuffer>()  // out
-      .template Attr<int64_t>("site");
-}
-
-template <typename Binding>
-auto bind_drhs_async(Binding binding) {
-  return std::move(binding)
-      .template Arg<ffi::AnyBuffer>()  // lhs
-      .template Arg<ffi::AnyBuffer>()  // dout
-      .template Arg<ffi::AnyBuffer>()  // group_sizes
-      .template Arg<ffi::AnyBuffer>()  // ticket
-      .template Ret<ffi::AnyBuffer>()  // out
-      .template Attr<int64_t>("site")
-      .template Attr<int64_t>("fallback");
+      .template Attrs<CallAttributes>();
 }
 
 // No call site: XLA then merges equal copies.
@@ -75,11 +40,12 @@ auto cuda_execute() {
 constexpr auto kGraphSafe = {ffi::Traits::kCmdBufferCompatible};
 
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceInitialize, grouped_gemm_device_initialize,
-                       bind_grouped_gemm(cuda_initialize()));
+                       bind_product(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmDeviceExecute, grouped_gemm_device_execute,
-                       bind_grouped_gemm(cuda_execute()), kGraphSafe);
-XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize, bind_drhs(cuda_initialize()));
-XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_drhs(cuda_execute()),
+                       bind_product(cuda_execute()), kGraphSafe);
+XLA_FFI_DEFINE_HANDLER(kDrhsDeviceInitialize, drhs_device_initialize,
+                       bind_product(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsDeviceExecute, drhs_device_execute, bind_product(cuda_execute()),
                        kGraphSafe);
 
 XLA_FFI_DEFINE_HANDLER(kCopyInitialize, group_sizes_copy_initialize, bind_copy(cuda_initialize()));
@@ -93,51 +59,44 @@ XLA_FFI_DEFINE_HANDLER(kTicketExecute, group_sizes_ticket_execute, bind_copy(cud
 // the benchmarks. No lowering emits it.
 XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute, bind_copy(cuda_execute()));
 
-XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncInitialize, grouped_gemm_sync_initialize,
-                       bind_grouped_gemm(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmHostSizesInitialize, grouped_gemm_host_sizes_initialize,
+                       bind_product(cuda_initialize()));
+XLA_FFI_DEFINE_HANDLER(kDrhsHostSizesInitialize, drhs_host_sizes_initialize,
+                       bind_product(cuda_initialize()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmSyncExecute, grouped_gemm_sync_execute,
-                       bind_grouped_gemm(cuda_execute()));
-XLA_FFI_DEFINE_HANDLER(kDrhsSyncInitialize, drhs_sync_initialize, bind_drhs(cuda_initialize()));
-XLA_FFI_DEFINE_HANDLER(kDrhsSyncExecute, drhs_sync_execute, bind_drhs(cuda_execute()));
-
-XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncInitialize, grouped_gemm_async_initialize,
-                       bind_grouped_gemm_async(cuda_initialize()));
+                       bind_product(cuda_execute()));
+XLA_FFI_DEFINE_HANDLER(kDrhsSyncExecute, drhs_sync_execute, bind_product(cuda_execute()));
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncExecute, grouped_gemm_async_execute,
-                       bind_grouped_gemm_async(cuda_execute()));
-XLA_FFI_DEFINE_HANDLER(kDrhsAsyncInitialize, drhs_async_initialize,
-                       bind_drhs_async(cuda_initialize()));
-XLA_FFI_DEFINE_HANDLER(kDrhsAsyncExecute, drhs_async_execute, bind_drhs_async(cuda_execute()));
+                       bind_product(cuda_execute()));
+XLA_FFI_DEFINE_HANDLER(kDrhsAsyncExecute, drhs_async_execute, bind_product(cuda_execute()));
 
-XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncCpu, grouped_gemm_async_cpu,
-                       bind_grouped_gemm_async(ffi::Ffi::Bind()));
-XLA_FFI_DEFINE_HANDLER(kDrhsAsyncCpu, drhs_async_cpu, bind_drhs_async(ffi::Ffi::Bind()));
 XLA_FFI_DEFINE_HANDLER(kCopyCpu, group_sizes_copy_cpu, bind_copy(ffi::Ffi::Bind()));
-XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_grouped_gemm(ffi::Ffi::Bind()));
-XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_drhs(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_product(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_product(ffi::Ffi::Bind()));
 
 }  // namespace
 
 const std::vector<Registration>& registrations() {
-  // A name is versioned: a program compiled against _v1 never runs on other operands.
+  // A name is versioned: a program compiled against _v1 never runs on the operands of _v2.
   static const std::vector<Registration> table = {
-      {"graphsafe_gg_grouped_gemm_device_v1", "CUDA", "initialize", kGroupedGemmDeviceInitialize},
-      {"graphsafe_gg_grouped_gemm_device_v1", "CUDA", "execute", kGroupedGemmDeviceExecute},
-      {"graphsafe_gg_grouped_gemm_device_v1", "cpu", "execute", kGroupedGemmCpu},
-      {"graphsafe_gg_drhs_device_v1", "CUDA", "initialize", kDrhsDeviceInitialize},
-      {"graphsafe_gg_drhs_device_v1", "CUDA", "execute", kDrhsDeviceExecute},
-      {"graphsafe_gg_drhs_device_v1", "cpu", "execute", kDrhsCpu},
-      {"graphsafe_gg_grouped_gemm_sync_v1", "CUDA", "initialize", kGroupedGemmSyncInitialize},
-      {"graphsafe_gg_grouped_gemm_sync_v1", "CUDA", "execute", kGroupedGemmSyncExecute},
-      {"graphsafe_gg_grouped_gemm_sync_v1", "cpu", "execute", kGroupedGemmCpu},
-      {"graphsafe_gg_drhs_sync_v1", "CUDA", "initialize", kDrhsSyncInitialize},
-      {"graphsafe_gg_drhs_sync_v1", "CUDA", "execute", kDrhsSyncExecute},
-      {"graphsafe_gg_drhs_sync_v1", "cpu", "execute", kDrhsCpu},
-      {"graphsafe_gg_grouped_gemm_async_v1", "CUDA", "initialize", kGroupedGemmAsyncInitialize},
-      {"graphsafe_gg_grouped_gemm_async_v1", "CUDA", "execute", kGroupedGemmAsyncExecute},
-      {"graphsafe_gg_grouped_gemm_async_v1", "cpu", "execute", kGroupedGemmAsyncCpu},
-      {"graphsafe_gg_drhs_async_v1", "CUDA", "initialize", kDrhsAsyncInitialize},
-      {"graphsafe_gg_drhs_async_v1", "CUDA", "execute", kDrhsAsyncExecute},
-      {"graphsafe_gg_drhs_async_v1", "cpu", "execute", kDrhsAsyncCpu},
+      {"graphsafe_gg_grouped_gemm_device_v2", "CUDA", "initialize", kGroupedGemmDeviceInitialize},
+      {"graphsafe_gg_grouped_gemm_device_v2", "CUDA", "execute", kGroupedGemmDeviceExecute},
+      {"graphsafe_gg_grouped_gemm_device_v2", "cpu", "execute", kGroupedGemmCpu},
+      {"graphsafe_gg_drhs_device_v2", "CUDA", "initialize", kDrhsDeviceInitialize},
+      {"graphsafe_gg_drhs_device_v2", "CUDA", "execute", kDrhsDeviceExecute},
+      {"graphsafe_gg_drhs_device_v2", "cpu", "execute", kDrhsCpu},
+      {"graphsafe_gg_grouped_gemm_sync_v2", "CUDA", "initialize", kGroupedGemmHostSizesInitialize},
+      {"graphsafe_gg_grouped_gemm_sync_v2", "CUDA", "execute", kGroupedGemmSyncExecute},
+      {"graphsafe_gg_grouped_gemm_sync_v2", "cpu", "execute", kGroupedGemmCpu},
+      {"graphsafe_gg_drhs_sync_v2", "CUDA", "initialize", kDrhsHostSizesInitialize},
+      {"graphsafe_gg_drhs_sync_v2", "CUDA", "execute", kDrhsSyncExecute},
+      {"graphsafe_gg_drhs_sync_v2", "cpu", "execute", kDrhsCpu},
+      {"graphsafe_gg_grouped_gemm_async_v2", "CUDA", "initialize", kGroupedGemmHostSizesInitialize},
+      {"graphsafe_gg_grouped_gemm_async_v2", "CUDA", "execute", kGroupedGemmAsyncExecute},
+      {"graphsafe_gg_grouped_gemm_async_v2", "cpu", "execute", kGroupedGemmCpu},
+      {"graphsafe_gg_drhs_async_v2", "CUDA", "initialize", kDrhsHostSizesInitialize},
+      {"graphsafe_gg_drhs_async_v2", "CUDA", "execute", kDrhsAsyncExecute},
+      {"graphsafe_gg_drhs_async_v2", "cpu", "execute", kDrhsCpu},
       {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "initialize", kCopyInitialize},
       {"graphsafe_gg_group_sizes_copy_v1", "CUDA", "execute", kCopyExecute},
       {"graphsafe_gg_group_sizes_copy_v1", "cpu", "execute", kCopyCpu},

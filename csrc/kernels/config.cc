@@ -52,7 +52,7 @@ int preferred_block_m(const Problem& problem, int64_t max_group_rows) {
   if (max_group_rows >= 0 && max_group_rows <= 16) return 16;
   if (max_group_rows >= 0 && max_group_rows <= 64) return 64;
   const auto holds_mean = [&](int64_t rows) {
-    return problem.m <= saturating_mul(problem.num_groups, rows);
+    return problem.m <= saturating_mul(problem.num_sizes, rows);
   };
   const int64_t rows_16 = problem.transpose_rhs ? kMaxMeanRows16Gnk : kMaxMeanRows16Gkn;
   if (max_group_rows < 0 && holds_mean(rows_16)) return 16;

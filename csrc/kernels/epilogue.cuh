@@ -20,6 +20,7 @@ __host__ __device__ __forceinline__ int element_bytes(DType dtype) {
 struct TileOutput {
   unsigned char* base;  // first element of the tile
   int64_t row_bytes;    // from row to row of the whole result
+  const void* bias;     // of the tile's columns, in the operands' type; may be null
   int rows;
   int cols;
   DType dtype;
@@ -33,6 +34,17 @@ struct TileOutput {
 __device__ __forceinline__ bool can_store_vectors(const void* base, int64_t stride, DType dtype) {
   const auto vector_bytes = static_cast<uint64_t>(4 * element_bytes(dtype));
   return reinterpret_cast<uint64_t>(base) % vector_bytes == 0 && stride % 4 == 0;
+}
+
+// Adds the bias to those of four neighbouring columns that exist.
+template <typename T>
+__device__ __forceinline__ void add_bias(float (&v)[4], int col, int left, const TileOutput& out) {
+  if (out.bias == nullptr) return;
+  const T* bias = static_cast<const T*>(out.bias) + col;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) v[i] += ptx::to_float(bias[i]);
+  }
 }
 
 // Stores those of four neighbouring columns of one row that exist, `left` or all of them.

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/kernel_args.h"
+#include "kernels/local_groups.h"
 #include "kernels/problem.h"
 
 namespace graphsafe_gg {
@@ -15,29 +16,36 @@ namespace graphsafe_gg {
 constexpr int kWarpSize = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-__device__ __forceinline__ int64_t read_group_size(const KernelArgs& args, int64_t group) {
-  if (group >= args.num_groups) return 0;
-  switch (static_cast<IndexType>(args.size_type)) {
+__device__ __forceinline__ int64_t read_index(const void* values, uint8_t type, int64_t i) {
+  switch (static_cast<IndexType>(type)) {
     case IndexType::kS8:
-      return static_cast<const int8_t*>(args.group_sizes)[group];
+      return static_cast<const int8_t*>(values)[i];
     case IndexType::kU8:
-      return static_cast<const uint8_t*>(args.group_sizes)[group];
+      return static_cast<const uint8_t*>(values)[i];
     case IndexType::kS16:
-      return static_cast<const int16_t*>(args.group_sizes)[group];
+      return static_cast<const int16_t*>(values)[i];
     case IndexType::kU16:
-      return static_cast<const uint16_t*>(args.group_sizes)[group];
+      return static_cast<const uint16_t*>(values)[i];
     case IndexType::kS32:
-      return static_cast<const int32_t*>(args.group_sizes)[group];
+      return static_cast<const int32_t*>(values)[i];
     case IndexType::kU32:
-      return static_cast<const uint32_t*>(args.group_sizes)[group];
+      return static_cast<const uint32_t*>(values)[i];
     case IndexType::kS64:
-      return static_cast<const int64_t*>(args.group_sizes)[group];
+      return static_cast<const int64_t*>(values)[i];
     case IndexType::kU64: {
-      const uint64_t size = static_cast<const uint64_t*>(args.group_sizes)[group];
+      const uint64_t size = static_cast<const uint64_t*>(values)[i];
       return static_cast<int64_t>(size > INT64_MAX ? INT64_MAX : size);
     }
   }
   return 0;
+}
+
+__device__ __forceinline__ int64_t read_group_size(const KernelArgs& args, int64_t group) {
+  return group < args.num_sizes ? read_index(args.group_sizes, args.size_type, group) : 0;
+}
+
+__device__ __forceinline__ int64_t read_index(const IndexOperand& operand) {
+  return operand.address == nullptr ? operand.value : read_index(operand.address, operand.type, 0);
 }
 
 // Fields first, kind last: the host reads the fields only once it sees a kind.
@@ -53,10 +61,10 @@ __device__ __forceinline__ void record_size_error(SizeErrorRecord* error, SizeEr
 }
 
 struct GroupTile {
-  int64_t group;
-  int64_t start;  // first row of the group
-  int64_t size;   // its rows, cut to those that are left below m
-  int64_t tile;   // index among the tiles of the group
+  int64_t matrix;  // of the group, in the stack of matrices
+  int64_t start;   // first row of the group
+  int64_t size;    // its rows, cut to those that are left below m
+  int64_t tile;    // index among the tiles of the group
 };
 
 constexpr int kLaneGroups = 4;  // neighbouring groups of one lane: their loads overlap
@@ -70,6 +78,9 @@ struct ScanState {
   int64_t row_base;   // rows before the window
   int64_t tile_base;  // tiles before the window
   int64_t records_errors;
+  LocalGroups local;
+  int64_t local_start;  // rows before the local groups, and up to their end: once all are scanned
+  int64_t local_end;
 };
 
 // One warp owns the state; all its lanes call every method together and with the same arguments.
@@ -86,6 +97,9 @@ class GroupScan {
       state_.row_base = 0;
       state_.tile_base = 0;
       state_.records_errors = records_errors && args_.error != nullptr;
+      state_.local_start = 0;
+      state_.local_end = 0;
+      find_local_groups();
     }
     __syncwarp();
     load_window();
@@ -93,12 +107,12 @@ class GroupScan {
 
   // False past the last tile. `tile` must not be smaller than in the call before.
   __device__ bool find(int64_t tile, GroupTile& found) {
-    while (state_.first_group < args_.num_groups) {
+    while (state_.first_group < args_.num_sizes) {
       const int64_t local = tile - state_.tile_base;
       const int owner = first_group_past(local);
       if (owner < kWindowGroups) {
         const int64_t before = owner == 0 ? 0 : state_.rows_end[owner - 1];
-        found.group = state_.first_group + owner;
+        found.matrix = state_.first_group + owner + state_.local.matrix_base;
         found.start = state_.row_base + before;
         found.size = state_.rows_end[owner] - before;
         found.tile = local - (owner == 0 ? 0 : state_.tiles_end[owner - 1]);
@@ -109,8 +123,8 @@ class GroupScan {
     return false;
   }
 
-  // Rows of all groups together; valid once find has returned false.
-  __device__ int64_t num_rows() const { return state_.row_base; }
+  // Once find has returned false, the rows of the local groups are there too.
+  __device__ const ScanState& state() const { return state_; }
 
  private:
   // The first group of the window whose tiles end past `local`; kWindowGroups if there is none.
@@ -138,7 +152,25 @@ class GroupScan {
   }
 
   __device__ int64_t tiles_of(int64_t group, int64_t rows) const {
-    return group < args_.num_groups ? tiles_of_(rows) : 0;
+    return group >= state_.local.first && group < state_.local.end ? tiles_of_(rows) : 0;
+  }
+
+  // One lane: the errors here come before those of sizes.
+  __device__ void find_local_groups() {
+    const int64_t offset = read_index(args_.group_offset);
+    const int64_t layer = read_index(args_.layer);
+    state_.local = local_groups(offset, layer, args_.num_sizes, args_.num_groups, args_.num_layers);
+    if (!state_.records_errors) return;
+    if (!is_legal_offset(offset, args_.num_sizes, args_.num_groups)) {
+      record_error(kBadGroupOffset, 0, offset, args_.num_sizes - args_.num_groups);
+    } else if (!is_legal_layer(layer, args_.num_layers)) {
+      record_error(kBadLayer, 0, layer, args_.num_layers - 1);
+    }
+  }
+
+  __device__ void record_error(SizeErrorKind kind, int64_t index, int64_t value, int64_t limit) {
+    state_.records_errors = 0;
+    record_size_error(args_.error, kind, index, value, limit);
   }
 
   __device__ void load_window() {
@@ -174,11 +206,15 @@ class GroupScan {
       }
       tiles_before = inclusive_sum(lane_tiles) - lane_tiles;
     }
+    int64_t start = rows_before < left ? rows_before : left;
 #pragma unroll
     for (int i = 0; i < kLaneGroups; ++i) {
-      const int64_t end = rows_before + ends[i];
-      state_.rows_end[lane_ * kLaneGroups + i] = end < left ? end : left;
+      const int64_t end = rows_before + ends[i] < left ? rows_before + ends[i] : left;
+      state_.rows_end[lane_ * kLaneGroups + i] = end;
       state_.tiles_end[lane_ * kLaneGroups + i] = tiles_before + tiles[i];
+      if (first + i == state_.local.first) state_.local_start = state_.row_base + start;
+      if (first + i + 1 == state_.local.end) state_.local_end = state_.row_base + end;
+      start = end;
     }
     __syncwarp();
   }
@@ -211,14 +247,10 @@ class GroupScan {
     if (bad_lanes == 0) return;
     __syncwarp();
     if (static_cast<int>(lane_) != __ffs(static_cast<int>(bad_lanes)) - 1) return;
-    state_.records_errors = 0;
-    if (bad_size < 0) {
-      record_size_error(args_.error, kNegativeSize, first + bad, bad_size, args_.m);
-      return;
-    }
+    if (bad_size < 0) return record_error(kNegativeSize, first + bad, bad_size, args_.m);
     const int64_t sum_before = state_.row_base + bad_before;
     const int64_t sum = bad_size > INT64_MAX - sum_before ? INT64_MAX : sum_before + bad_size;
-    record_size_error(args_.error, kSumAboveM, first + bad, sum, args_.m);
+    record_error(kSumAboveM, first + bad, sum, args_.m);
   }
 
   ScanState& state_;

@@ -26,6 +26,20 @@ struct OperandStrides {
   int64_t c;
 };
 
+// [begin, end), in elements of the result.
+struct Written {
+  int64_t begin;
+  int64_t end;
+};
+
+__device__ __forceinline__ void store_zeros_around(const Written& written, int64_t total,
+                                                   const KernelArgs& args) {
+  const int bytes = element_bytes(static_cast<DType>(args.out_dtype));
+  auto* const out = static_cast<unsigned char*>(args.out);
+  store_zeros(out, out + written.begin * bytes);
+  store_zeros(out + written.end * bytes, out + total * bytes);
+}
+
 // Walks the k-steps of a tile and starts their copies. Both operands are zero past the depth: a NaN
 // of one would survive a zero of the other.
 template <class Core, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kThreads, bool kStreamsB>
@@ -77,10 +91,10 @@ class StageLoader {
 // Three positions move along the block's tiles: warp 0 finds a tile when the one before it starts
 // to load, all warps load it, and compute it kStages - 1 steps later. Every step has one barrier,
 // which orders all three: a tile is found, loaded and computed in steps that are at least one
-// apart. Returns the rows of all groups together.
+// apart. Returns the elements of the result that tiles wrote.
 template <class Core, class Tiles, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kStages,
           int kThreads, bool kStreamsB>
-__device__ __forceinline__ int64_t run_tiles(const KernelArgs& args,
+__device__ __forceinline__ Written run_tiles(const KernelArgs& args,
                                              const OperandStrides& strides) {
   static_assert(kStages >= 2, "computing lags loading by at least one step");
   static_assert(kStages + 1 <= kRingTiles, "from the tile found to the tile computed");
@@ -131,7 +145,7 @@ __device__ __forceinline__ int64_t run_tiles(const KernelArgs& args,
     const GemmTile& tile = queue.ring[slot];
     if (steps_left == 0) {
       steps_left = tile.num_steps;
-      if (steps_left == 0) return tile.c;
+      if (steps_left == 0) return {tile.a, tile.c};
       core.clear();
     }
     const uint32_t smem = stages + stage * kStageBytes;
@@ -141,8 +155,10 @@ __device__ __forceinline__ int64_t run_tiles(const KernelArgs& args,
     if (--steps_left == 0) {
       const auto dtype = static_cast<DType>(args.out_dtype);
       const int bytes = element_bytes(dtype);
+      const auto* const bias = static_cast<const typename Core::Element*>(args.bias);
       core.store({static_cast<unsigned char*>(args.out) + tile.c * bytes, strides.c * bytes,
-                  tile.m_live, tile.n_live, dtype, can_store_vectors(args.out, strides.c, dtype)});
+                  bias == nullptr ? nullptr : bias + tile.bias, tile.m_live, tile.n_live, dtype,
+                  can_store_vectors(args.out, strides.c, dtype)});
       slot = (slot + 1) % kRingTiles;
     }
   }
@@ -152,28 +168,28 @@ __device__ __forceinline__ int64_t run_tiles(const KernelArgs& args,
 // again, and giving them up early costs them (measured: 4 % at 64 rows a group).
 constexpr int kMaxStreamedBlockM = 16;
 
-// out[r] = lhs[r] @ rhs[group of r], and zeros in the rows past the last group.
+// out[r] = lhs[r] @ rhs[group of r] + bias[group of r], and zeros in rows without a local group.
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T,
           bool kTransposeRhs, int kBlockM, int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void m_grouped_gemm(const KernelArgs& args) {
   constexpr bool kBIsKRows = !kTransposeRhs;
   using TileCore = Core<T, false, kBIsKRows, kBlockM, kBlockN, kBlockK, kThreads>;
   using Tiles = MGroupedTiles<kBlockM, kBlockN, kBlockK, kTransposeRhs>;
-  const int64_t num_rows = run_tiles<TileCore, Tiles, false, kBIsKRows, kBlockK, kStages, kThreads,
-                                     (kBlockM <= kMaxStreamedBlockM)>(
+  const Written written = run_tiles<TileCore, Tiles, false, kBIsKRows, kBlockK, kStages, kThreads,
+                                    (kBlockM <= kMaxStreamedBlockM)>(
       args, {args.k, kTransposeRhs ? args.k : args.n, args.n});
-  const int bytes = element_bytes(static_cast<DType>(args.out_dtype));
-  auto* const out = static_cast<unsigned char*>(args.out);
-  store_zeros(out + num_rows * args.n * bytes, out + args.m * args.n * bytes);
+  store_zeros_around(written, args.m * args.n, args);
 }
 
-// out[i] = lhs[rows of i]^T @ dout[rows of i]; a group without rows gets zeros.
+// out[i] = lhs[rows of i]^T @ dout[rows of i]; a group without rows, or that is none, gets zeros.
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T, int kBlockM,
           int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
-  run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>,
-            KGroupedTiles<kBlockM, kBlockN, kBlockK>, true, true, kBlockK, kStages, kThreads,
-            /*kStreamsB=*/false>(args, {args.k, args.n, args.n});
+  const Written written =
+      run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>,
+                KGroupedTiles<kBlockM, kBlockN, kBlockK>, true, true, kBlockK, kStages, kThreads,
+                /*kStreamsB=*/false>(args, {args.k, args.n, args.n});
+  store_zeros_around(written, args.num_groups * args.k * args.n, args);
 }
 
 }  // namespace graphsafe_gg

@@ -75,9 +75,10 @@ class MmaCore {
           const float odd[2] = {acc_[i][j + 1][half * 2], acc_[i][j + 1][half * 2 + 1]};
           const float got0 = __shfl_xor_sync(0xffffffffu, is_odd ? even[0] : odd[0], 1);
           const float got1 = __shfl_xor_sync(0xffffffffu, is_odd ? even[1] : odd[1], 1);
-          const float v[4] = {is_odd ? got0 : even[0], is_odd ? got1 : even[1],
-                              is_odd ? odd[0] : got0, is_odd ? odd[1] : got1};
+          float v[4] = {is_odd ? got0 : even[0], is_odd ? got1 : even[1], is_odd ? odd[0] : got0,
+                        is_odd ? odd[1] : got1};
           const int cols_left = row < out.rows ? out.cols - col - j * 8 : 0;
+          add_bias<T>(v, col + j * 8, cols_left, out);
           store_4(to + j * 8 * element_bytes(out.dtype), v, cols_left, out);
         }
         row += 8;

@@ -47,7 +47,11 @@ std::string to_string(const Problem& problem) {
   std::string text = problem.product == Product::kMGrouped ? "m_grouped" : "k_grouped";
   if (problem.product == Product::kMGrouped) text += problem.transpose_rhs ? " gnk" : " gkn";
   text += std::string(" ") + name(problem.dtype) + "->" + name(problem.out_dtype);
-  text += " g=" + std::to_string(problem.num_groups) + " m=" + std::to_string(problem.m);
+  text += " g=" + std::to_string(problem.num_groups);
+  if (problem.num_sizes != problem.num_groups) text += " of " + std::to_string(problem.num_sizes);
+  if (problem.num_layers != 1) text += " layers=" + std::to_string(problem.num_layers);
+  if (problem.has_bias) text += " bias";
+  text += " m=" + std::to_string(problem.m);
   text += " k=" + std::to_string(problem.k) + " n=" + std::to_string(problem.n);
   return text + " sizes=" + name(problem.size_type);
 }

@@ -22,7 +22,10 @@ struct Problem {
   IndexType size_type;
   // kMGrouped: rhs is (g, n, k) instead of (g, k, n). Unused by kKGrouped, which swaps operands.
   bool transpose_rhs;
-  int64_t num_groups;
+  bool has_bias;
+  int64_t num_layers = 1;  // of stacked rhs and bias
+  int64_t num_sizes;       // entries of group_sizes: of all groups
+  int64_t num_groups;      // of them, those whose matrices rhs or the result holds
   int64_t m;
   int64_t k;
   int64_t n;

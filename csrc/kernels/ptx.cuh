@@ -124,6 +124,18 @@ __device__ __forceinline__ void mma<F16>(float (&acc)[4], const uint32_t (&a)[4]
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+__device__ __forceinline__ float to_float(float value) { return value; }
+
+__device__ __forceinline__ float to_float(Bf16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
+
+__device__ __forceinline__ float to_float(F16 value) {
+  float widened;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(widened) : "h"(value.bits));
+  return widened;
+}
+
 // "cvt": two floats rounded to nearest even; `low` goes to the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t packed;

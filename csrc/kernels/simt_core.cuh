@@ -53,9 +53,11 @@ class SimtCore {
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int j = 0; j < kCols; j += 4) {
-        const float v[4] = {acc_[i][j], acc_[i][j + 1], acc_[i][j + 2], acc_[i][j + 3]};
+        float v[4] = {acc_[i][j], acc_[i][j + 1], acc_[i][j + 2], acc_[i][j + 3]};
         const int col = j * kThreadsN + thread_n_ * 4;
-        store_4(out.at(row(i), col), v, row(i) < out.rows ? out.cols - col : 0, out);
+        const int cols_left = row(i) < out.rows ? out.cols - col : 0;
+        add_bias<T>(v, col, cols_left, out);
+        store_4(out.at(row(i), col), v, cols_left, out);
       }
     }
   }

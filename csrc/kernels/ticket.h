@@ -6,11 +6,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define GG_HOST_DEVICE __host__ __device__
-#else
-#define GG_HOST_DEVICE
-#endif
+#include "kernels/host_device.h"
 
 namespace graphsafe_gg {
 

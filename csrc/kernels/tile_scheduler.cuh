@@ -13,11 +13,12 @@
 namespace graphsafe_gg {
 
 // One tile of c = a @ b: offsets in elements to the tile's first element, and how much of it
-// exists.
+// exists. In the end marker, a and c bound the elements of the result that tiles wrote.
 struct GemmTile {
   int64_t a;
   int64_t b;
-  int64_t c;          // in the end marker: the rows of all groups together
+  int64_t c;
+  int64_t bias;
   int32_t num_steps;  // k-steps of the tile, at least 1; 0 marks the end
   int32_t last_k;     // k that exist in the last step; 0 (of one step) gives zeros
   int32_t m_live;     // rows of c in the tile
@@ -87,11 +88,19 @@ struct MGroupedTiles {
     const int64_t row = found.start + m_first;
     GemmTile tile;
     tile.a = row * args.k;
-    tile.b = found.group * args.k * args.n + (kTransposeRhs ? n_first * args.k : n_first);
+    tile.b = found.matrix * args.k * args.n + (kTransposeRhs ? n_first * args.k : n_first);
     tile.c = row * args.n + n_first;
+    tile.bias = found.matrix * args.n + n_first;
     tile.m_live = live(found.size, m_first, kBlockM);
     tile.n_live = live(args.n, n_first, kBlockN);
     set_depth(tile, args.k, kBlockK);
+    return tile;
+  }
+
+  __device__ GemmTile end(const ScanState& scan) const {
+    GemmTile tile{};
+    tile.a = scan.local_start * args.n;
+    tile.c = scan.local_end * args.n;
     return tile;
   }
 };
@@ -113,10 +122,18 @@ struct KGroupedTiles {
     GemmTile tile;
     tile.a = found.start * args.k + m_first;
     tile.b = found.start * args.n + n_first;
-    tile.c = (found.group * args.k + m_first) * args.n + n_first;
+    tile.c = (found.matrix * args.k + m_first) * args.n + n_first;
+    tile.bias = 0;
     tile.m_live = live(args.k, m_first, kBlockM);
     tile.n_live = live(args.n, n_first, kBlockN);
     set_depth(tile, found.size, kBlockK);
+    return tile;
+  }
+
+  __device__ GemmTile end(const ScanState& scan) const {
+    GemmTile tile{};
+    tile.a = (scan.local.first + scan.local.matrix_base) * args.k * args.n;
+    tile.c = (scan.local.end + scan.local.matrix_base) * args.k * args.n;
     return tile;
   }
 };
@@ -137,12 +154,7 @@ class TileFinder {
   __device__ void find_next(int slot) {
     GroupTile found;
     const bool has_tile = scan_.find(queue_.next_tile, found);
-    GemmTile tile{};
-    if (has_tile) {
-      tile = tiles_.tile(found);
-    } else {
-      tile.c = scan_.num_rows();
-    }
+    const GemmTile tile = has_tile ? tiles_.tile(found) : tiles_.end(scan_.state());
     __syncwarp();
     if (threadIdx.x == 0) {
       queue_.ring[slot] = tile;

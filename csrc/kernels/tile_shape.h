@@ -24,7 +24,7 @@ constexpr bool operator==(const TileShape& a, const TileShape& b) {
 // Behind the stages, shared memory holds the tiles that are being found, loaded or computed, and
 // the state of the scan of group_sizes.
 constexpr int kRingTiles = 8;
-constexpr int kTileQueueBytes = 40 * kRingTiles + 2 * 8 * 128 + 4 * 8 + 8;
+constexpr int kTileQueueBytes = 48 * kRingTiles + 2 * 8 * 128 + 9 * 8 + 8;
 
 constexpr int smem_bytes(const TileShape& shape, int element_bytes) {
   return shape.num_stages * (shape.block_m + shape.block_n) * shape.block_k * element_bytes +

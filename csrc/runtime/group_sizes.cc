@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/local_groups.h"
 #include "runtime/call_sites.h"
 
 namespace graphsafe_gg {
@@ -72,6 +73,20 @@ std::vector<int64_t> read_group_sizes(const void* sizes, IndexType type, int64_t
   return out;
 }
 
+int64_t read_index(const void* value, IndexType type) {
+  return read_group_sizes(value, type, 1).front();
+}
+
+SizeErrorRecord find_index_error(const Problem& problem, int64_t group_offset, int64_t layer) {
+  if (!is_legal_offset(group_offset, problem.num_sizes, problem.num_groups)) {
+    return {kBadGroupOffset, 0, 0, group_offset, problem.num_sizes - problem.num_groups};
+  }
+  if (!is_legal_layer(layer, problem.num_layers)) {
+    return {kBadLayer, 0, 0, layer, problem.num_layers - 1};
+  }
+  return {};
+}
+
 SizeErrorRecord find_size_error(const std::vector<int64_t>& sizes, int64_t m) {
   SizeErrorRecord error{};
   int64_t sum = 0;
@@ -96,6 +111,13 @@ std::string describe_size_error(const SizeErrorRecord& error, uint64_t site) {
   if (error.kind == kNegativeSize) {
     return "grouped_gemm: group_sizes[" + index + "] must be >= 0; got " + value + where +
            "Drop rows without a group, such as expert id -1, before counting.";
+  }
+  if (error.kind == kBadGroupOffset || error.kind == kBadLayer) {
+    const bool is_layer = error.kind == kBadLayer;
+    return std::string("grouped_gemm: ") + (is_layer ? "layer" : "group_offset") +
+           " must be in [0, " + std::to_string(error.limit) + "]; got " + value + where +
+           (is_layer ? "Count layers of the stack from 0."
+                     : "Pass the number of groups before those that rhs holds.");
   }
   return "grouped_gemm: sum(group_sizes[:" + std::to_string(error.index + 1) +
          "]) must be at most m = " + std::to_string(error.limit) + "; got " + value + where +

@@ -37,6 +37,9 @@ bool has_aligned_rows(const Problem& problem) {
 // What holds for any sizes and cannot be forced.
 HostPath possible_path(const Problem& problem, CublasLtUse use) {
   if (use == CublasLtUse::kOff) return HostPath::kOff;
+  if (problem.has_bias || problem.num_sizes != problem.num_groups || problem.num_layers != 1) {
+    return HostPath::kOperands;
+  }
   if (problem.out_dtype != problem.dtype && problem.out_dtype != DType::kF32) {
     return HostPath::kType;
   }
@@ -56,6 +59,8 @@ const char* to_string(HostPath path) {
       return "cublaslt";
     case HostPath::kOff:
       return "kernels: cublaslt is switched off";
+    case HostPath::kOperands:
+      return "kernels: bias, group_offset or layer";
     case HostPath::kType:
       return "kernels: no cublaslt product of these types";
     case HostPath::kAlignment:

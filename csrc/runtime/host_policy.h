@@ -18,6 +18,7 @@ enum class CublasLtUse : uint8_t { kAuto, kOff, kAlways };
 enum class HostPath : uint8_t {
   kCublasLt,
   kOff,
+  kOperands,     // bias, group_offset or stacked layers
   kType,         // no cuBLASLt product for this pair of types
   kAlignment,    // a row is not a whole number of 16-byte units
   kMisaligned,   // an operand does not start at a multiple of 16 bytes
@@ -30,7 +31,7 @@ enum class HostPath : uint8_t {
   kNoAlgorithm,  // the library offers none without a workspace
   kRefused,      // the library refused a group at its launch
 };
-constexpr size_t kNumHostPaths = 13;
+constexpr size_t kNumHostPaths = 14;
 const char* to_string(HostPath path);
 
 // kCublasLt if some sizes of this problem may take it: what the initialize stage prepares for.

@@ -50,11 +50,16 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
   args.rhs = operands.rhs;
   args.out = operands.out;
   args.group_sizes = operands.group_sizes;
+  args.bias = operands.bias;
+  args.group_offset = operands.group_offset;
+  args.layer = operands.layer;
   args.error = &site.device_record->error;
   args.guard_stamp = guard.stamp;
   args.expected_stamp = guard.expected;
   args.guard_trips = &site.device_record->guard_trips;
+  args.num_sizes = problem.num_sizes;
   args.num_groups = problem.num_groups;
+  args.num_layers = problem.num_layers;
   args.m = problem.m;
   args.k = problem.k;
   args.n = problem.n;

@@ -15,6 +15,9 @@ struct Operands {
   const void* rhs;
   const void* group_sizes;
   void* out;
+  const void* bias = nullptr;
+  IndexOperand group_offset{};
+  IndexOperand layer{};
 };
 
 // Loads every kernel that launch may pick for the problem: the default alone, or all candidates

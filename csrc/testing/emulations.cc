@@ -8,6 +8,7 @@
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernel_args.h"
+#include "kernels/local_groups.h"
 #include "kernels/problem.h"
 #include "kernels/ticket.h"
 #include "runtime/group_sizes.h"
@@ -34,6 +35,9 @@ Problem problem_of(const std::string& symbol, const KernelArgs& args) {
   problem.transpose_rhs = contains(symbol, "_gnk");
   problem.out_dtype = static_cast<DType>(args.out_dtype);
   problem.size_type = static_cast<IndexType>(args.size_type);
+  problem.has_bias = args.bias != nullptr;
+  problem.num_layers = args.num_layers;
+  problem.num_sizes = args.num_sizes;
   problem.num_groups = args.num_groups;
   problem.m = args.m;
   problem.k = args.k;
@@ -54,23 +58,36 @@ void store(KernelRun& run, DType dtype, void* address, const std::vector<float>&
   cpu::from_float(dtype, values.data(), count, run.view(address, count * size_bytes(dtype)));
 }
 
-// Negative sizes count as 0, a group is cut to the rows that are left, the first error is
-// recorded where none is.
+// Where none is recorded yet.
+void record(KernelRun& run, const KernelArgs& args, const SizeErrorRecord& error) {
+  if (error.kind == kNoSizeError || args.error == nullptr) return;
+  auto* recorded = run.view<SizeErrorRecord>(args.error, sizeof(SizeErrorRecord));
+  if (__atomic_load_n(&recorded->kind, __ATOMIC_ACQUIRE) != kNoSizeError) return;
+  recorded->index = error.index;
+  recorded->value = error.value;
+  recorded->limit = error.limit;
+  __atomic_store_n(&recorded->kind, error.kind, __ATOMIC_RELEASE);
+}
+
+int64_t value_of(KernelRun& run, const IndexOperand& operand) {
+  if (operand.address == nullptr) return operand.value;
+  const auto type = static_cast<IndexType>(operand.type);
+  return read_index(run.view(operand.address, size_bytes(type)), type);
+}
+
+LocalGroups clamped_groups(KernelRun& run, const Problem& p, const KernelArgs& args) {
+  const int64_t offset = value_of(run, args.group_offset);
+  const int64_t layer = value_of(run, args.layer);
+  record(run, args, find_index_error(p, offset, layer));
+  return local_groups(offset, layer, p.num_sizes, p.num_groups, p.num_layers);
+}
+
+// Negative sizes count as 0, a group is cut to the rows that are left, the first error is recorded.
 std::vector<int64_t> clamped_sizes(KernelRun& run, const Problem& problem, const KernelArgs& args) {
-  if (problem.num_groups == 0) return {};
-  const void* bytes =
-      run.view(args.group_sizes, problem.num_groups * size_bytes(problem.size_type));
-  auto sizes = read_group_sizes(bytes, problem.size_type, problem.num_groups);
-  const SizeErrorRecord error = find_size_error(sizes, problem.m);
-  if (error.kind != kNoSizeError && args.error != nullptr) {
-    auto* record = run.view<SizeErrorRecord>(args.error, sizeof(SizeErrorRecord));
-    if (__atomic_load_n(&record->kind, __ATOMIC_ACQUIRE) == kNoSizeError) {
-      record->index = error.index;
-      record->value = error.value;
-      record->limit = error.limit;
-      __atomic_store_n(&record->kind, error.kind, __ATOMIC_RELEASE);
-    }
-  }
+  if (problem.num_sizes == 0) return {};
+  const void* bytes = run.view(args.group_sizes, problem.num_sizes * size_bytes(problem.size_type));
+  auto sizes = read_group_sizes(bytes, problem.size_type, problem.num_sizes);
+  record(run, args, find_size_error(sizes, problem.m));
   int64_t left = problem.m;
   for (int64_t& size : sizes) {
     size = std::clamp<int64_t>(size, 0, left);
@@ -80,14 +97,23 @@ std::vector<int64_t> clamped_sizes(KernelRun& run, const Problem& problem, const
 }
 
 void run_m_grouped(KernelRun& run, const Problem& p, const KernelArgs& args) {
+  const LocalGroups local = clamped_groups(run, p, args);
   const auto sizes = clamped_sizes(run, p, args);
+  const int64_t num_matrices = p.num_layers * p.num_groups;
   const auto lhs = load(run, p.dtype, args.lhs, p.m * p.k);
-  const auto rhs = load(run, p.dtype, args.rhs, p.num_groups * p.k * p.n);
+  const auto rhs = load(run, p.dtype, args.rhs, num_matrices * p.k * p.n);
+  auto bias = load(run, p.dtype, args.bias, p.has_bias ? num_matrices * p.n : 0);
+  if (!p.has_bias) bias.resize(static_cast<size_t>(num_matrices * p.n), 0.0f);
   std::vector<float> out(static_cast<size_t>(p.m * p.n), 0.0f);
   int64_t row = 0;
-  for (int64_t group = 0; group < p.num_groups; ++group) {
-    const float* weights = rhs.data() + group * p.k * p.n;
+  for (int64_t group = 0; group < p.num_sizes; ++group) {
     const int64_t end = row + sizes[static_cast<size_t>(group)];
+    if (group < local.first || group >= local.end) {
+      row = end;
+      continue;
+    }
+    const int64_t matrix = group + local.matrix_base;
+    const float* weights = rhs.data() + matrix * p.k * p.n;
     for (; row < end; ++row) {
       for (int64_t col = 0; col < p.n; ++col) {
         float sum = 0.0f;
@@ -95,7 +121,8 @@ void run_m_grouped(KernelRun& run, const Problem& p, const KernelArgs& args) {
           const int64_t at = p.transpose_rhs ? col * p.k + i : i * p.n + col;
           sum += lhs[static_cast<size_t>(row * p.k + i)] * weights[at];
         }
-        out[static_cast<size_t>(row * p.n + col)] = sum;
+        out[static_cast<size_t>(row * p.n + col)] =
+            sum + bias[static_cast<size_t>(matrix * p.n + col)];
       }
     }
   }
@@ -103,14 +130,19 @@ void run_m_grouped(KernelRun& run, const Problem& p, const KernelArgs& args) {
 }
 
 void run_k_grouped(KernelRun& run, const Problem& p, const KernelArgs& args) {
+  const LocalGroups local = clamped_groups(run, p, args);
   const auto sizes = clamped_sizes(run, p, args);
   const auto lhs = load(run, p.dtype, args.lhs, p.m * p.k);
   const auto dout = load(run, p.dtype, args.rhs, p.m * p.n);
   std::vector<float> out(static_cast<size_t>(p.num_groups * p.k * p.n), 0.0f);
   int64_t row = 0;
-  for (int64_t group = 0; group < p.num_groups; ++group) {
-    float* result = out.data() + group * p.k * p.n;
+  for (int64_t group = 0; group < p.num_sizes; ++group) {
     const int64_t end = row + sizes[static_cast<size_t>(group)];
+    if (group < local.first || group >= local.end) {
+      row = end;
+      continue;
+    }
+    float* result = out.data() + (group + local.matrix_base) * p.k * p.n;
     for (; row < end; ++row) {
       for (int64_t i = 0; i < p.k; ++i) {
         const float left = lhs[static_cast<size_t>(row * p.k + i)];
@@ -133,7 +165,8 @@ bool guard_holds(KernelRun& run, const KernelArgs& args) {
 
 // Counts launches whose kernel is not the one that these very sizes choose: where the host knew
 // sizes, it knew others.
-void count_other_launch(KernelRun& run, const Problem& problem, const KernelArgs& args) {
+void count_other_launch(KernelRun& run, const Problem& problem, KernelArgs args) {
+  args.error = nullptr;
   const auto sizes = clamped_sizes(run, problem, args);
   const auto largest = std::max_element(sizes.begin(), sizes.end());
   const Config config = choose_config(problem, kTraits, largest == sizes.end() ? 0 : *largest);

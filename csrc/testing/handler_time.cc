@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ffi/boundary.h"
 #include "kernels/ticket.h"
 #include "nanobind/stl/string.h"
 #include "runtime/cuda_api.h"
@@ -148,17 +149,19 @@ double time_handler(const std::string& mode, int repeats) {
   Target target = copy_target;
   Call call = copy;
   if (mode != "copy") {
-    target = find_target("graphsafe_gg_grouped_gemm_" + mode + "_v1");
+    target = find_target("graphsafe_gg_grouped_gemm_" + mode + "_v2");
     call.args = {{XLA_FFI_DataType_BF16, {kRows, 2048}, operand},
                  {XLA_FFI_DataType_BF16, {kGroups, 2048, 1536}, operand},
                  sizes_arg};
     if (mode == "async") call.args.push_back(ticket_arg);
     call.results = {{XLA_FFI_DataType_BF16, {kRows, 1536}, operand}};
-    call.attributes = {{"site", XLA_FFI_DataType_S64, 7, ""},
-                       {"transpose_rhs", XLA_FFI_DataType_PRED, 0, ""}};
-    if (mode == "async") {
-      call.attributes.insert(call.attributes.begin(), {"fallback", XLA_FFI_DataType_S64, 0, ""});
-    }
+    call.attributes = {
+        {"fallback", XLA_FFI_DataType_S64, 0, ""},
+        {"group_offset", XLA_FFI_DataType_S64, -1, ""},
+        {"layer", XLA_FFI_DataType_S64, -1, ""},
+        {"operands", XLA_FFI_DataType_S64, mode == "async" ? int64_t{kTicketOperand} : 0, ""},
+        {"site", XLA_FFI_DataType_S64, 7, ""},
+        {"transpose_rhs", XLA_FFI_DataType_PRED, 0, ""}};
   }
   initialize(copy_target, copy);
   seconds_of(copy_target.execute, copy, 1);

@@ -10,6 +10,7 @@ import numpy as np
 from jax.interpreters.mlir import ir
 
 from graphsafe_gg import _ffi
+from graphsafe_gg.api.operands import unpack
 
 # Fallback of csrc/runtime/sites.h, as far as the lowering decides it.
 _NO_FALLBACK, _NO_TICKET, _NOT_FOLLOWED = 0, 1, 2
@@ -31,20 +32,21 @@ def ticket_words(sizes) -> int:
     return _TICKET_HEADER_BYTES // _TICKET_WORD_BYTES + words
 
 
-def grouped_gemm(ctx, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site):
+def grouped_gemm(ctx, *operands, transpose_rhs, layer, **params):
     return _product(
         ctx,
         "grouped_gemm",
-        mode,
-        (lhs, rhs, sizes),
-        ticket,
+        operands,
         transpose_rhs=transpose_rhs,
-        site=np.int64(site),
+        layer=np.int64(layer),
+        **params,
     )
 
 
-def drhs(ctx, lhs, dout, sizes, *ticket, out_dtype, mode, site):
-    return _product(ctx, "drhs", mode, (lhs, dout, sizes), ticket, site=np.int64(site))
+def drhs(ctx, *operands, num_groups, **params):
+    return _product(
+        ctx, "drhs", operands, transpose_rhs=False, layer=np.int64(-1), **params
+    )
 
 
 def group_sizes_copy(ctx, sizes):
@@ -58,22 +60,51 @@ def _wait_for(copy) -> None:
         copy.attributes["call_target_name"] = ir.StringAttr.get(_COPY)
 
 
-def _product(ctx, product, mode, operands, ticket, **attributes):
-    rule = jax.ffi.ffi_lowering(_ffi.target_name(f"{product}_{mode}"))
-    if mode != "async":
-        return rule(ctx.replace(avals_in=ctx.avals_in[:3]), *operands, **attributes)
-    sizes_aval = ctx.avals_in[2]
-    ticket_aval = jax.core.ShapedArray((ticket_words(sizes_aval),), np.dtype("uint32"))
-    copy = _copy_of(ticket[0], operands[2]) if ticket else None
-    if copy is not None:
-        own, fallback = ticket[0], _NO_FALLBACK
-        _wait_for(copy)
+def _product(
+    ctx,
+    product,
+    operands,
+    *,
+    optional,
+    mode,
+    site,
+    group_offset,
+    out_dtype,
+    **attributes,
+):
+    values = unpack(optional, operands[3:])
+    avals = unpack(optional, ctx.avals_in[3:])
+    fallback = _NO_FALLBACK
+    if mode == "async":
+        aval = jax.core.ShapedArray(
+            (ticket_words(ctx.avals_in[2]),), np.dtype("uint32")
+        )
+        ticket, fallback = _ticket(ctx, aval, values.ticket, operands[2])
+        values, avals = values._replace(ticket=ticket), avals._replace(ticket=aval)
     else:
-        copy_ctx = ctx.replace(avals_in=[sizes_aval], avals_out=[ticket_aval])
-        (own,) = jax.ffi.ffi_lowering(_COPY)(copy_ctx, operands[2])
-        fallback = _NOT_FOLLOWED if ticket else _NO_TICKET
-    ctx = ctx.replace(avals_in=[*ctx.avals_in[:3], ticket_aval])
-    return rule(ctx, *operands, own, fallback=np.int64(fallback), **attributes)
+        values, avals = values._replace(ticket=None), avals._replace(ticket=None)
+    rule = jax.ffi.ffi_lowering(_ffi.target_name(f"{product}_{mode}"))
+    return rule(
+        ctx.replace(avals_in=[*ctx.avals_in[:3], *avals.present()]),
+        *operands[:3],
+        *values.present(),
+        site=np.int64(site),
+        fallback=np.int64(fallback),
+        operands=np.int64(values.bits),
+        group_offset=np.int64(group_offset),
+        **attributes,
+    )
+
+
+def _ticket(ctx, aval, given, sizes):
+    """The ticket to wait for, and why it is not the caller's."""
+    copy = None if given is None else _copy_of(given, sizes)
+    if copy is not None:
+        _wait_for(copy)
+        return given, _NO_FALLBACK
+    copy_ctx = ctx.replace(avals_in=[ctx.avals_in[2]], avals_out=[aval])
+    (own,) = jax.ffi.ffi_lowering(_COPY)(copy_ctx, sizes)
+    return own, _NO_TICKET if given is None else _NOT_FOLLOWED
 
 
 def _through_barriers(value):

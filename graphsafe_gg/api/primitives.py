@@ -3,17 +3,19 @@
 """The JAX primitives.
 
 `grouped_gemm_p`: lhs (m, k), rhs (g, k, n) or (g, n, k), sizes (g,) -> (m, n).
-`drhs_p`: lhs (m, k), dout (m, n), sizes (g,) -> (g, k, n).
+`drhs_p`: lhs (m, k), dout (m, n), sizes (g,) -> (num_groups, k, n).
 `group_sizes_copy_p`: sizes (g,) -> ticket, the early copy.
 
 The first two are bilinear in their float operands and each is the transpose of the
-other, so every order of differentiation stays inside them. In mode "async" they take
-the ticket as a fourth operand, if the caller has one. Tangents and cotangents never
-do: a ticket is no residual, so the backward pass makes its own copy (XLA merges it
-with the first where both stand in one computation).
+other, so every order of differentiation stays inside them. Further operands are those
+of `operands.py`, as the parameter `optional` says. A bias is a term of its own: its
+tangent is a product with a column of ones. Tangents and cotangents never take a
+ticket: it is no residual, so the backward pass makes its own copy (XLA merges it with
+the first where both stand in one computation).
 """
 
 import functools
+from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -22,21 +24,20 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphsafe_gg.api import lowering, manual_axes
+from graphsafe_gg.api.operands import unpack
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
 drhs_p = Primitive("graphsafe_gg_drhs")
 group_sizes_copy_p = Primitive("graphsafe_gg_group_sizes_copy")
 
 
-def _grouped_gemm_abstract(
-    lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
-):
-    n = rhs.shape[1] if transpose_rhs else rhs.shape[2]
+def _grouped_gemm_abstract(lhs, rhs, sizes, *_, transpose_rhs, out_dtype, **params):
+    n = rhs.shape[-2 if transpose_rhs else -1]
     return manual_axes.like(lhs, (lhs.shape[0], n), out_dtype)
 
 
-def _drhs_abstract(lhs, dout, sizes, *ticket, out_dtype, mode, site):
-    shape = (sizes.shape[0], lhs.shape[1], dout.shape[1])
+def _drhs_abstract(lhs, dout, sizes, *_, num_groups, out_dtype, **params):
+    shape = (num_groups, lhs.shape[1], dout.shape[1])
     return manual_axes.like(lhs, shape, out_dtype)
 
 
@@ -44,68 +45,121 @@ def _copy_abstract(sizes):
     return manual_axes.like(sizes, (lowering.ticket_words(sizes),), np.dtype(np.uint32))
 
 
-def _grouped_gemm_transpose(
-    ct, lhs, rhs, sizes, *ticket, transpose_rhs, out_dtype, mode, site
-):
+def _grouped_gemm_transpose(ct, lhs, rhs, sizes, *rest, **params):
     """A cotangent wider than the operands is rounded once, to their type."""
-    none = (None,) * len(ticket)
     if type(ct) is ad.Zero:
-        return None, None, None, *none
+        return [None] * (3 + len(rest))
+    optional = unpack(params["optional"], rest).linear()
+    transpose_rhs, layer = params.pop("transpose_rhs"), params.pop("layer")
+    params = {**params, "optional": optional.bits}
     if ad.is_undefined_primal(lhs):
         dlhs = grouped_gemm_p.bind(
             ct.astype(rhs.dtype),
             rhs,
             sizes,
+            *optional.present(),
+            **{**params, "out_dtype": np.dtype(lhs.aval.dtype)},
             transpose_rhs=not transpose_rhs,
-            out_dtype=np.dtype(lhs.aval.dtype),
-            mode=mode,
-            site=site,
+            layer=layer,
         )
-        return dlhs, None, None, *none
+        return [dlhs, None, None] + [None] * len(rest)
+    if rhs.aval.ndim == 4:
+        raise_stacked_gradient()
     ct = ct.astype(lhs.dtype)
     first, second = (ct, lhs) if transpose_rhs else (lhs, ct)
     drhs = drhs_p.bind(
         first,
         second,
         sizes,
-        out_dtype=np.dtype(rhs.aval.dtype),
-        mode=mode,
-        site=site,
+        *optional.present(),
+        **{**params, "out_dtype": np.dtype(rhs.aval.dtype)},
+        num_groups=rhs.aval.shape[0],
     )
-    return None, drhs, None, *none
+    return [None, drhs, None] + [None] * len(rest)
 
 
-def _drhs_transpose(ct, lhs, dout, sizes, *ticket, out_dtype, mode, site):
+def _drhs_transpose(ct, lhs, dout, sizes, *rest, **params):
     """out[i] = lhs_i^T dout_i, so dlhs = dout ct^T and ddout = lhs ct, row by row."""
-    none = (None,) * len(ticket)
     if type(ct) is ad.Zero:
-        return None, None, None, *none
+        return [None] * (3 + len(rest))
+    optional = unpack(params["optional"], rest).linear()
+    params.pop("num_groups")
     for_lhs = ad.is_undefined_primal(lhs)
     known, unknown = (dout, lhs) if for_lhs else (lhs, dout)
+    out_dtype = np.dtype(unknown.aval.dtype)
     grad = grouped_gemm_p.bind(
         known,
         ct.astype(known.dtype),
         sizes,
+        *optional.present(),
+        **{**params, "optional": optional.bits, "out_dtype": out_dtype},
         transpose_rhs=for_lhs,
-        out_dtype=np.dtype(unknown.aval.dtype),
-        mode=mode,
-        site=site,
+        layer=-1,
     )
-    return (grad, None, None, *none) if for_lhs else (None, grad, None, *none)
+    grads = [grad, None] if for_lhs else [None, grad]
+    return [*grads, None] + [None] * len(rest)
 
 
-def _bilinear_jvp(primitive, primals, tangents, **params):
-    a, b, sizes, *ticket = primals
+def _grouped_gemm_jvp(primals, tangents, **params):
+    _, rhs, _, *rest = primals
+    _, drhs, _, *drest = tangents
+    if rhs.ndim == 4 and type(drhs) is not ad.Zero:
+        raise_stacked_gradient()
+    out, terms = _bilinear_jvp(grouped_gemm_p, primals, tangents, params)
+    dbias = unpack(params["optional"], drest).bias
+    if dbias is not None and type(dbias) is not ad.Zero:
+        if params["layer"] >= 0 or unpack(params["optional"], rest).layer is not None:
+            raise_stacked_gradient("bias")
+        terms.append(_rows_of(dbias, primals, params))
+    return out, _sum(terms, out)
+
+
+def _rows_of(bias, primals, params):
+    """The row of bias of each row's group, zeros for a row without: a product with a
+    column of ones."""
+    lhs, _, sizes, *rest = primals
+    optional = unpack(params["optional"], rest).linear()
+    ones = jnp.ones_like(lhs, shape=(lhs.shape[0], 1))
+    return grouped_gemm_p.bind(
+        ones,
+        bias[:, None, :],
+        sizes,
+        *optional.present(),
+        **{**params, "optional": optional.bits, "transpose_rhs": False},
+    )
+
+
+def _drhs_jvp(primals, tangents, **params):
+    out, terms = _bilinear_jvp(drhs_p, primals, tangents, params)
+    return out, _sum(terms, out)
+
+
+def _bilinear_jvp(primitive, primals, tangents, params):
+    """The value, and its derivative's terms in the first two operands."""
+    a, b, sizes, *rest = primals
     da, db, *_ = tangents
-    out = primitive.bind(a, b, sizes, *ticket, **params)
-    terms = []
-    if type(da) is not ad.Zero:
-        terms.append(primitive.bind(da, b, sizes, **params))
-    if type(db) is not ad.Zero:
-        terms.append(primitive.bind(a, db, sizes, **params))
+    optional = unpack(params["optional"], rest).linear()
+    linear = {**params, "optional": optional.bits}
+    terms = [
+        primitive.bind(*pair, sizes, *optional.present(), **linear)
+        for pair, tangent in (((da, b), da), ((a, db), db))
+        if type(tangent) is not ad.Zero
+    ]
+    return primitive.bind(*primals, **params), terms
+
+
+def _sum(terms, out):
     if not terms:
-        return out, ad.Zero.from_primal_value(out)
-    return out, functools.reduce(jnp.add, terms)
+        return ad.Zero.from_primal_value(out)
+    return functools.reduce(jnp.add, terms)
+
+
+def raise_stacked_gradient(operand: str = "rhs") -> NoReturn:
+    raise NotImplementedError(
+        f"grouped_gemm: {operand} must not be stacked over layers where it is "
+        "differentiated; got layer=. Its gradient would be a whole stack for every "
+        "layer: pass the slices as scan inputs instead."
+    )
 
 
 def _copy_jvp(primals, tangents):
@@ -140,8 +194,8 @@ def _define(primitive, abstract, rule):
 _define(grouped_gemm_p, _grouped_gemm_abstract, lowering.grouped_gemm)
 _define(drhs_p, _drhs_abstract, lowering.drhs)
 _define(group_sizes_copy_p, _copy_abstract, lowering.group_sizes_copy)
-for _primitive in (grouped_gemm_p, drhs_p):
-    ad.primitive_jvps[_primitive] = functools.partial(_bilinear_jvp, _primitive)
+ad.primitive_jvps[grouped_gemm_p] = _grouped_gemm_jvp
+ad.primitive_jvps[drhs_p] = _drhs_jvp
 ad.primitive_transposes[grouped_gemm_p] = _grouped_gemm_transpose
 ad.primitive_transposes[drhs_p] = _drhs_transpose
 ad.primitive_jvps[group_sizes_copy_p] = _copy_jvp

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphsafe_gg._errors import message
+from graphsafe_gg.api.operands import Index, as_static
 
 MODES = ("auto", "sync", "device", "async")
 _FLOATS = ("bfloat16", "float16", "float32")
@@ -19,30 +20,80 @@ def check_mode(op: str, mode: str) -> None:
         )
 
 
-def check_operands(op: str, lhs, rhs, group_sizes, transpose_rhs: bool) -> None:
+def check_operands(
+    op: str,
+    lhs,
+    rhs,
+    group_sizes,
+    transpose_rhs: bool,
+    *,
+    has_layers: bool = False,
+    has_offset: bool = False,
+) -> None:
     _check_rank(op, "lhs", lhs, "(m, k)", 2)
-    rhs_axes = "(g, n, k)" if transpose_rhs else "(g, k, n)"
-    _check_rank(op, "rhs", rhs, rhs_axes, 3)
+    stack = "layers, " if has_layers else ""
+    axes = "g, n, k" if transpose_rhs else "g, k, n"
+    _check_rank(op, "rhs", rhs, f"({stack}{axes})", 4 if has_layers else 3)
     _check_rank(op, "group_sizes", group_sizes, "(g,)", 1)
     k = lhs.shape[1]
-    if rhs.shape[2 if transpose_rhs else 1] != k:
-        want = f"(g, n, {k})" if transpose_rhs else f"(g, {k}, n)"
+    if rhs.shape[-1 if transpose_rhs else -2] != k:
+        want = f"({stack}g, n, {k})" if transpose_rhs else f"({stack}g, {k}, n)"
         hint = (
             f"lhs has k = {k}; set transpose_rhs if rhs is stored the other way round."
         )
         raise ValueError(
             message(op, "rhs", f"have shape {want} to match lhs", rhs.shape, hint)
         )
-    if group_sizes.shape[0] != rhs.shape[0]:
+    num_groups = rhs.shape[-3]
+    if has_offset:
+        if group_sizes.shape[0] < num_groups:
+            rule = f"have an entry for every group, at least the {num_groups} of rhs"
+            advice = "With group_offset, count the rows of all groups, not of rhs's."
+            got = f"shape {group_sizes.shape}"
+            raise ValueError(message(op, "group_sizes", rule, got, advice))
+    elif group_sizes.shape[0] != num_groups:
         raise ValueError(
             message(
                 op,
                 "group_sizes",
-                f"have one entry for each of the {rhs.shape[0]} groups of rhs",
+                f"have one entry for each of the {num_groups} groups of rhs",
                 f"shape {group_sizes.shape}",
                 "Count the rows of every group, empty ones included.",
             )
         )
+
+
+def check_bias(op: str, bias, rhs, transpose_rhs: bool) -> None:
+    want = (*rhs.shape[:-2], rhs.shape[-2 if transpose_rhs else -1])
+    if bias.shape != want:
+        advice = "Pass one row for each matrix of rhs."
+        rule = f"have shape {want} to match rhs"
+        raise ValueError(message(op, "bias", rule, bias.shape, advice))
+    if bias.dtype != rhs.dtype:
+        rule = f"have lhs's dtype {rhs.dtype}"
+        raise TypeError(message(op, "bias", rule, bias.dtype, "Cast it."))
+
+
+def as_index(op: str, name: str, index, limit: int) -> Index:
+    """An integer of [0, limit], or a scalar array of integers."""
+    static = as_static(index)
+    array = np.asarray(index) if static is not None else jnp.asarray(index)
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise TypeError(
+            message(op, name, "have an integer dtype", array.dtype, "Cast it.")
+        )
+    if array.shape not in ((), (1,)):
+        rule, advice = "be a scalar or have shape (1,)", "Pass one integer."
+        raise ValueError(message(op, name, rule, f"shape {array.shape}", advice))
+    if static is None:
+        return Index(traced=array)
+    if not 0 <= static <= limit:
+        advice = {
+            "layer": "Count layers of the stack from 0.",
+            "group_offset": "Pass the number of groups before those that rhs holds.",
+        }[name]
+        raise ValueError(message(op, name, f"be in [0, {limit}]", static, advice))
+    return Index(static)
 
 
 def check_dtypes(op: str, lhs, rhs, group_sizes) -> None:

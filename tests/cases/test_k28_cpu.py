@@ -104,11 +104,7 @@ def test_p089_export(device, mode):
     JAX promises no compatibility of custom calls, so each target is named.
     """
     operands = odd_operands()
-    targets = [f"{p}_{m}" for p in ("grouped_gemm", "drhs") for m in MODES[1:]]
-    checks = [
-        export.DisabledSafetyCheck.custom_call(f"graphsafe_gg_{target}_v1")
-        for target in [*targets, "group_sizes_copy"]
-    ]
+    checks = gg.export_safety_checks()
     call = jax.jit(lambda *a: tuple(run_products(*a, mode=mode)))
     exported = export.export(call, disabled_checks=checks)(*operands)
     assert_products_close(Products(*exported.call(*operands)), truth_of(operands))

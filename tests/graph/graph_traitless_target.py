@@ -6,7 +6,7 @@ import jax
 
 from graphsafe_gg import _ext
 
-stages = _ext.registrations()[("graphsafe_gg_grouped_gemm_sync_v1", "CUDA")]
+stages = _ext.registrations()[("graphsafe_gg_grouped_gemm_sync_v2", "CUDA")]
 jax.ffi.register_ffi_target(
     "graphsafe_gg_grouped_gemm_device_v0", stages, platform="CUDA"
 )

@@ -152,11 +152,14 @@ def test_breakers_collective_between_devices():
 def test_breakers_handler_without_the_trait():
     """The check asks XLA about the handler: a name alone makes no call graph-safe."""
     x, w, sizes = steps.PAIR_ARGS
+    indices = {"site": 1, "fallback": 0, "operands": 0, "group_offset": -1, "layer": -1}
+    attributes = {name: np.int64(value) for name, value in indices.items()}
+    attributes["transpose_rhs"] = False
 
     def step(x, w, sizes):
         for _ in range(3):
             call = jax.ffi.ffi_call("graphsafe_gg_grouped_gemm_device_v0", x)
-            x = jnp.tanh(call(x, w, sizes, transpose_rhs=False, site=np.int64(1)))
+            x = jnp.tanh(call(x, w, sizes, **attributes))
         return x
 
     text = message(step, x, w, sizes, imports=["graph_traitless_target"])

@@ -4,7 +4,14 @@
 
 import ml_dtypes
 import numpy as np
-from simulated import DRHS, copy_call, expected_drhs, expected_gemm, gemm_call
+from simulated import (
+    DRHS,
+    copy_call,
+    expected_drhs,
+    expected_gemm,
+    gemm_call,
+    product_attributes,
+)
 
 from graphsafe_gg import _testing
 
@@ -47,7 +54,7 @@ class Call:
         p.kernel("gg_test_delay", [], [30], capturable=False)
         p.copy(old, self.before, capturable=False)
         if is_drhs:
-            attributes = {"site": site} | ({"fallback": 0} if mode == "async" else {})
+            attributes = product_attributes(mode, site=site)
             p.call(DRHS.format(mode), inputs, [out], attributes)
         else:
             transpose = product == "gnk"

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphsafe_gg import _testing
 
-GEMM = "graphsafe_gg_grouped_gemm_{}_v1"
-DRHS = "graphsafe_gg_drhs_{}_v1"
+GEMM = "graphsafe_gg_grouped_gemm_{}_v2"
+DRHS = "graphsafe_gg_drhs_{}_v2"
 COPY = "graphsafe_gg_group_sizes_copy_v1"
 TICKET = "graphsafe_gg_group_sizes_ticket_v1"
 TICKET_HEADER_BYTES = 32
@@ -150,11 +150,26 @@ def copy_call(program, sizes, num_groups, *, storage="temp", target=COPY, size_b
     return ticket
 
 
-def gemm_call(program, mode, operands, out, *, site=1, transpose_rhs=False, fallback=0):
-    attributes = {"transpose_rhs": transpose_rhs, "site": site}
-    if mode == "async":
-        attributes["fallback"] = fallback
-    program.call(GEMM.format(mode), operands, [out], attributes)
+WITH_TICKET, WITH_BIAS, WITH_GROUP_OFFSET, WITH_LAYER = 1, 2, 4, 8
+
+
+def product_attributes(mode="device", *, site=1, **attributes):
+    """Those that every product has; `operands` names what stands behind the sizes."""
+    defaults = {
+        "transpose_rhs": False,
+        "site": site,
+        "fallback": 0,
+        "operands": WITH_TICKET if mode == "async" else 0,
+        "group_offset": -1,
+        "layer": -1,
+    }
+    return defaults | attributes
+
+
+def gemm_call(program, mode, inputs, out, **attributes):
+    program.call(
+        GEMM.format(mode), inputs, [out], product_attributes(mode, **attributes)
+    )
 
 
 class Operands:

@@ -30,8 +30,8 @@ COPY_NODES = [0, 1, 7]  # kernel, memcpy, event record
 def test_async_mode_copy_has_the_trait_and_the_gemm_has_not():
     assert _testing.is_capturable(COPY)
     assert _testing.is_capturable(TICKET)
-    assert not _testing.is_capturable("graphsafe_gg_grouped_gemm_async_v1")
-    assert not _testing.is_capturable("graphsafe_gg_drhs_async_v1")
+    assert not _testing.is_capturable("graphsafe_gg_grouped_gemm_async_v2")
+    assert not _testing.is_capturable("graphsafe_gg_drhs_async_v2")
 
 
 def test_async_mode_ticket_alone_is_one_kernel(sim):

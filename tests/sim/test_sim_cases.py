@@ -13,6 +13,7 @@ from simulated import (
     copy_call,
     expected_drhs,
     gemm_call,
+    product_attributes,
 )
 
 from graphsafe_gg import _testing
@@ -239,11 +240,10 @@ def test_weight_gradient_with_host_sizes(sim, mode):
     p = _testing.Program()
     lhs, cotangent = p.param("float32", [o.m, o.k]), p.param("float32", [o.m, o.n])
     sizes, out = p.param("int32", [o.g]), p.result("float32", [o.g, o.k, o.n])
-    inputs, attributes = [lhs, cotangent, sizes], {"site": 1}
+    inputs = [lhs, cotangent, sizes]
     if mode == "async":
         inputs.append(copy_call(p, sizes, o.g))
-        attributes["fallback"] = 0
-    p.call(DRHS.format(mode), inputs, [out], attributes)
+    p.call(DRHS.format(mode), inputs, [out], product_attributes(mode))
     executable = _testing.compile(sim.raw, p)
     params = {lhs: o.lhs_buffer, cotangent: sim.put(dout)}
     for counts in PATTERNS:

@@ -14,6 +14,7 @@ from simulated import (
     Operands,
     expected_drhs,
     gemm_call,
+    product_attributes,
 )
 
 from graphsafe_gg import _testing
@@ -29,7 +30,7 @@ def policy():
 
 @pytest.mark.parametrize("product", [*("grouped_gemm", "drhs")])
 def test_device_mode_has_the_trait(product):
-    assert _testing.is_capturable(f"graphsafe_gg_{product}_device_v1")
+    assert _testing.is_capturable(f"graphsafe_gg_{product}_device_v2")
 
 
 def test_device_mode_is_one_kernel_node(sim):
@@ -68,7 +69,7 @@ def test_device_mode_drhs_is_captured_and_right(sim):
     p = _testing.Program()
     lhs, cotangent = p.param("float32", [o.m, o.k]), p.param("float32", [o.m, o.n])
     sizes, out = p.param("int32", [o.g]), p.result("float32", [o.g, o.k, o.n])
-    p.call(DRHS.format("device"), [lhs, cotangent, sizes], [out], {"site": 1})
+    p.call(DRHS.format("device"), [lhs, cotangent, sizes], [out], product_attributes())
     executable = _testing.compile(sim.raw, p)
     dout_buffer = sim.put(dout)
     for counts in ([1, 2, 3], [0, 6, 0], [2, 0, 1]):

@@ -15,5 +15,5 @@ def test_handler_time_is_a_number(mode):
 
 
 def test_handler_time_of_an_unknown_mode_names_the_target():
-    with pytest.raises(Exception, match="graphsafe_gg_grouped_gemm_slow_v1"):
+    with pytest.raises(Exception, match="graphsafe_gg_grouped_gemm_slow_v2"):
         _testing.time_handler("slow", repeats=1)

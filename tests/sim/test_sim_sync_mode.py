@@ -11,7 +11,7 @@ from graphsafe_gg import _testing
 
 @pytest.mark.parametrize("product", ["grouped_gemm", "drhs"])
 def test_sync_mode_has_no_trait(product):
-    assert not _testing.is_capturable(f"graphsafe_gg_{product}_sync_v1")
+    assert not _testing.is_capturable(f"graphsafe_gg_{product}_sync_v2")
 
 
 def test_sync_mode_is_never_captured(sim):

@@ -101,7 +101,7 @@ def test_grouped_gemm_mode_names_its_targets(device, mode):
     operands = random_operands(PATTERNS["uniform"], M, K, N)
     text = run_products.lower(*operands, mode=mode).as_text()
     chosen = "device" if mode == "auto" else mode
-    targets = re.findall(r"@graphsafe_gg_(grouped_gemm|drhs)_(\w+)_v1", text)
+    targets = re.findall(r"@graphsafe_gg_(grouped_gemm|drhs)_(\w+)_v2", text)
     assert sorted(targets) == [
         ("drhs", chosen),
         ("grouped_gemm", chosen),

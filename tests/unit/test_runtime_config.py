@@ -43,7 +43,7 @@ def test_runtime_config_forced_mode():
         CALL
         + """
 text = jax.jit(lambda *a: gg.grouped_gemm(*a, mode="device")).lower(*operands).as_text()
-print(text.count("graphsafe_gg_grouped_gemm_sync_v1"), gg.stats()["config"]["GG_MODE"])
+print(text.count("graphsafe_gg_grouped_gemm_sync_v2"), gg.stats()["config"]["GG_MODE"])
 """
     )
     assert output_of(code, env={**CPU, "GG_MODE": "sync"}).split() == ["1", "sync"]
@@ -61,3 +61,24 @@ print("graphsafe_gg" in text, function(*operands)[:, 0].tolist())
     )
     printed = output_of(code, env={**CPU, "GG_DISABLE": "1"})
     assert printed.strip() == "False [3.0, 3.0, 3.0, 0.0]"
+
+
+def test_runtime_config_disabled_with_every_operand():
+    """bias, group_offset and layer mean the same through lax.ragged_dot."""
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+import graphsafe_gg as gg
+rng = np.random.default_rng(0)
+arrays = [rng.standard_normal(s, np.float32) for s in ((9, 4), (3, 2, 5, 4), (3, 2, 5))]
+lhs, rhs, bias = arrays
+call = jax.jit(lambda offset, layer: gg.grouped_gemm(
+    lhs, rhs, np.array([1, 3, 0, 2]), transpose_rhs=True, bias=bias,
+    group_offset=offset, layer=layer))
+for offset in range(3):
+    print(np.asarray(call(jnp.int32(offset), jnp.int32(2))).round(4).tolist())
+"""
+    printed = [
+        output_of(code, env={**CPU, "GG_DISABLE": value}) for value in ("0", "1")
+    ]
+    assert printed[0].count("[") == 30
+    assert printed[0] == printed[1]
