@@ -15,6 +15,7 @@ import time
 import jax
 import jax.numpy as jnp
 import moe_step
+from runtime_scan import scans
 from runtime_threads import device_stats, pinned, pinned_growth, row, run_threads
 
 import graphsafe_gg as gg
@@ -123,6 +124,7 @@ def parts(options):
 
         tracer = Tracer()
         yield "bubbles", lambda: bubbles(tracer, width=4096, num_products=3)
+        yield "scan", lambda: scans(tracer)
     yield "host", host_times
     yield "threads", lambda: run_threads(8, 200 if small else options.copies, False)
     if not small:
