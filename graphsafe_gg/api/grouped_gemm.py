@@ -78,8 +78,10 @@ def grouped_gemm(
         ValueError: design/errors.md.
 
     Under jit, scan, checkpoint: yes. grad and jvp of any order: yes, in lhs, rhs and
-    bias; a cotangent wider than the operand is rounded to its dtype first. vmap:
-    raises.
+    bias; a cotangent wider than the operand is rounded to its dtype first. vmap: the
+    batch becomes one product of more rows or groups; no weight is copied, nothing
+    loops, and async calls make their own copy of the sizes (design/vmap.md). A mapped
+    layer or stack raises.
     Sharding: inside shard_map only.
 
     Graph safety: "device" never reads group_sizes on the host, launches one kernel

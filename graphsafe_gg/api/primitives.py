@@ -21,9 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
+from jax.interpreters import batching as jax_batching
 
-from graphsafe_gg.api import lowering, manual_axes
+from graphsafe_gg.api import batching, lowering, manual_axes
 from graphsafe_gg.api.operands import unpack
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
@@ -176,19 +177,11 @@ def _eager(primitive, *operands, **params):
     return _jitted(primitive, tuple(sorted(params.items())))(*operands)
 
 
-def _no_batching(primitive, operands, dims, **params):
-    raise NotImplementedError(
-        "grouped_gemm: operands must not be batched by vmap; got a mapped operand. "
-        "Fold the batch into the rows and the groups, or loop with lax.map."
-    )
-
-
 def _define(primitive, abstract, rule):
     primitive.def_impl(functools.partial(_eager, primitive))
     primitive.def_abstract_eval(abstract)
     for platform in ("cpu", "cuda"):
         mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
-    batching.primitive_batchers[primitive] = functools.partial(_no_batching, primitive)
 
 
 _define(grouped_gemm_p, _grouped_gemm_abstract, lowering.grouped_gemm)
@@ -199,3 +192,10 @@ ad.primitive_jvps[drhs_p] = _drhs_jvp
 ad.primitive_transposes[grouped_gemm_p] = _grouped_gemm_transpose
 ad.primitive_transposes[drhs_p] = _drhs_transpose
 ad.primitive_jvps[group_sizes_copy_p] = _copy_jvp
+jax_batching.primitive_batchers[grouped_gemm_p] = functools.partial(
+    batching.batch_grouped_gemm, grouped_gemm_p.bind
+)
+jax_batching.primitive_batchers[drhs_p] = functools.partial(
+    batching.batch_drhs, drhs_p.bind
+)
+jax_batching.primitive_batchers[group_sizes_copy_p] = batching.batch_copy

@@ -206,23 +206,6 @@ def test_grouped_gemm_errors_preferred_float64():
     )
 
 
-def test_grouped_gemm_errors_vmap():
-    text = (
-        "grouped_gemm: operands must not be batched by vmap; got a mapped operand. "
-        "Fold the batch into the rows and the groups, or loop with lax.map."
-    )
-    with raises_text(NotImplementedError, text):
-        jax.vmap(gg.grouped_gemm, (0, None, None))(np.stack([LHS, LHS]), RHS, SIZES)
-
-
-def test_grouped_gemm_errors_vmap_of_the_gradient():
-    def loss(rhs, lhs):
-        return jnp.sum(gg.grouped_gemm(lhs, rhs, SIZES))
-
-    with pytest.raises(NotImplementedError, match="must not be batched by vmap"):
-        jax.vmap(jax.grad(loss), (None, 0))(RHS, np.stack([LHS, LHS]))
-
-
 def test_grouped_gemm_errors_options_by_keyword_only():
     with pytest.raises(TypeError, match="positional"):
         gg.grouped_gemm(LHS, RHS, SIZES, "device")
