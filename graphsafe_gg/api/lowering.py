@@ -10,6 +10,7 @@ import numpy as np
 from jax.interpreters.mlir import ir
 
 from graphsafe_gg import _ffi
+from graphsafe_gg._errors import message
 from graphsafe_gg.api.operands import unpack
 
 # Fallback of csrc/runtime/sites.h, as far as the lowering decides it.
@@ -50,6 +51,7 @@ def drhs(ctx, *operands, num_groups, **params):
 
 
 def group_sizes_copy(ctx, sizes):
+    _check_platform(ctx)
     return jax.ffi.ffi_lowering(_copy_target())(ctx, sizes)
 
 
@@ -58,6 +60,21 @@ def _wait_for(copy) -> None:
     that of a conditional or a loop, because the GEMM lacks the trait."""
     if _target(copy) == _TICKET:
         copy.attributes["call_target_name"] = ir.StringAttr.get(_COPY)
+
+
+def _check_platform(ctx) -> None:
+    module = ctx.module_context
+    for platform in ctx.platforms or module.platforms:
+        if platform not in ("cpu", "cuda"):
+            raise NotImplementedError(
+                message(
+                    "grouped_gemm",
+                    "the platform",
+                    "be cpu or cuda",
+                    platform,
+                    "Use jax.lax.ragged_dot there.",
+                )
+            )
 
 
 def _product(
@@ -72,6 +89,7 @@ def _product(
     out_dtype,
     **attributes,
 ):
+    _check_platform(ctx)
     values = unpack(optional, operands[3:])
     avals = unpack(optional, ctx.avals_in[3:])
     fallback = _NO_FALLBACK

@@ -209,3 +209,14 @@ def test_grouped_gemm_errors_preferred_float64():
 def test_grouped_gemm_errors_options_by_keyword_only():
     with pytest.raises(TypeError, match="positional"):
         gg.grouped_gemm(LHS, RHS, SIZES, "device")
+
+
+@pytest.mark.parametrize("platform", ["tpu", "rocm"])
+def test_grouped_gemm_errors_other_platforms(platform):
+    text = (
+        f"grouped_gemm: the platform must be cpu or cuda; got {platform}. Use "
+        "jax.lax.ragged_dot there."
+    )
+    traced = jax.jit(gg.grouped_gemm).trace(LHS, RHS, SIZES)
+    with raises_text(NotImplementedError, text):
+        traced.lower(lowering_platforms=(platform,))
