@@ -186,6 +186,31 @@ def test_graph_replay_in_a_cond(device, mode):
         np.testing.assert_array_equal(got, want, err_msg=f"call {index}")
 
 
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit])
+def test_graph_replay_of_a_copy_in_a_cond(device, wrap):
+    """Its ticket leaves the branch, and no call waits for it: captured with the cond,
+    in whose body CUDA allows no event."""
+
+    def copied(sizes):
+        return gg.copy_group_sizes(sizes * 2).ticket
+
+    @jax.jit
+    def step(is_first, x, rhs, sizes):
+        branches = wrap(copied), wrap(lambda sizes: copied(sizes + 1))
+        x = gg.grouped_gemm(x, rhs, sizes, mode="device", name="replay.cond_copy")
+        return lax.cond(is_first, *branches, sizes), x + 1
+
+    lhs, rhs, _, _ = random_operands(ALL_SIZES[0], M, K, N)
+    x, rhs = jax.device_put((lhs, rhs))
+    for index in range(12):
+        sizes = jnp.asarray(ALL_SIZES[index % NUM_SIZES], jnp.int32)
+        is_first = np.bool_(index % 3 == 0)
+        ticket, _ = step(is_first, x, rhs, sizes)
+        want = np.asarray(sizes) * 2 if is_first else np.asarray(sizes + 1) * 2
+        words = np.asarray(ticket)[-G:].view(np.int32)
+        np.testing.assert_array_equal(words, want, err_msg=f"call {index}")
+
+
 def test_graph_replay_of_a_moe_layer(device):
     """P-056: router, sort, sizes, both products and combine; 50 steps, new tokens."""
     t, h, f, experts, top_k = 64, 32, 48, 16, 4

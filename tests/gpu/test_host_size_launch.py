@@ -22,6 +22,7 @@ import graphsafe_gg as gg
 from graphsafe_gg import _config, _ffi
 from graphsafe_gg.api.call_site import call_site
 from graphsafe_gg.api.lowering import ticket_words
+from graphsafe_gg.api.operands import OptionalOperands
 from graphsafe_gg.testing import assert_close, dirty_memory, reference_grouped_gemm
 
 pytestmark = pytest.mark.gpu
@@ -186,9 +187,13 @@ def async_product(operands, sizes, ticket, name):
         transpose_rhs=False,
         site=np.int64(call_site(name)),
         fallback=np.int64(0),
+        operands=np.int64(OptionalOperands(ticket=ticket).bits),
+        group_offset=np.int64(-1),
+        layer=np.int64(-1),
     )
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 def test_host_size_launch_guard_recomputes_stale_sizes(
     device, wherever_possible, dtype
