@@ -83,12 +83,13 @@ _CHOICES = {
 _KEY = ("case", "mode", "product", "dtype", "layout", "sizes", "timing", "setting")
 _CPU_SUITES = {"cpu"}
 # Suites whose rows have fields of their own: a case, and what was found.
-_FREE_SUITES = {"decode-command", "step"}
+_FREE_SUITES = {"decode-command", "step", "sanitizer"}
 # What these need of the GPU beside its name, driver and CUDA version.
 _LOAD_FIELDS = {
     "gpu-tests": ("sm_clock_mhz", "power_w"),
     "step": (),
     "runtime": (),
+    "sanitizer": (),
 }
 
 

@@ -57,6 +57,7 @@ def make_parts(options: argparse.Namespace, scratch: Path) -> list[Part]:
         "decode-command": _decode_command_part,
         "step": _script_part,
         "runtime": _script_part,
+        "sanitizer": _sanitizer_part,
         **{
             f"{suite}{suffix}": _bench_part
             for suite in ("decode", "middle", "prefill")
@@ -109,6 +110,13 @@ def _bench_part(name: str, options, scratch: Path) -> Part:
 def _script_part(name: str, options, scratch: Path) -> Part:
     script = ROOT / "benchmarks" / f"bench_{name}.py"
     command = (sys.executable, str(script), f"--out={options.out}")
+    return Part(name, command, options.limits[name])
+
+
+def _sanitizer_part(name: str, options, scratch: Path) -> Part:
+    script = ROOT / "benchmarks" / "run_sanitizer.py"
+    limit = options.limits[name] / 4
+    command = (sys.executable, str(script), f"--out={options.out}", f"--limit={limit}")
     return Part(name, command, options.limits[name])
 
 
@@ -231,7 +239,7 @@ def summary(out: Path) -> list[str]:
             lines += _test_lines(rows)
         elif document["suite"] == "decode-command":
             lines += [f"  {_short(row)}" for row in rows]
-        elif document["suite"] in ("step", "runtime"):
+        elif document["suite"] in ("step", "runtime", "sanitizer"):
             lines += ["  " + _values(row) for row in rows]
         else:
             read = document["read_tb_s"]
@@ -296,6 +304,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         "decode-command": 90.0,
         "step": 300.0,
         "runtime": 200.0,
+        "sanitizer": 160.0,
         **{
             f"{s}{x}": 150.0
             for s in ("decode", "middle", "prefill")

@@ -61,6 +61,13 @@ SUITES: dict[str, tuple[str, ...]] = {
         "benchmarks/runtime_threads.py",
         *_TRACED,
     ),
+    "sanitizer": (
+        "benchmarks/run_sanitizer.py",
+        "graphsafe_gg",
+        "tests/conftest.py",
+        "tests/gpu",
+        "tests/support",
+    ),
     "gpu-tests": (
         "graphsafe_gg",
         "tests/cases",
