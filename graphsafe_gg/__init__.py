@@ -10,7 +10,14 @@ from graphsafe_gg.api.group_sizes import GroupSizes as GroupSizes
 from graphsafe_gg.api.group_sizes import copy_group_sizes as copy_group_sizes
 from graphsafe_gg.api.group_sizes import group_sizes_of as group_sizes_of
 from graphsafe_gg.api.grouped_gemm import grouped_gemm as grouped_gemm
-from graphsafe_gg.mlp.grouped_mlp import grouped_mlp as grouped_mlp
-from graphsafe_gg.mlp.moe_mlp import moe_mlp as moe_mlp
+from graphsafe_gg.mlp import Permutation as Permutation
+from graphsafe_gg.mlp import grouped_layernorm_mlp as grouped_layernorm_mlp
+from graphsafe_gg.mlp import grouped_mlp as grouped_mlp
+from graphsafe_gg.mlp import moe_mlp as moe_mlp
+from graphsafe_gg.mlp import permute as permute
+from graphsafe_gg.mlp import record_sizes as record_sizes
+from graphsafe_gg.mlp import route as route
+from graphsafe_gg.mlp import routed_mlp as routed_mlp
+from graphsafe_gg.mlp import unpermute as unpermute
 
 __version__ = "0.1.0"

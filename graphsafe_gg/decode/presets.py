@@ -21,7 +21,7 @@ class Model:
       top_k: experts per token.
       hidden: width of a token.
       intermediate: width inside an expert.
-      activation: of the gate, as in `grouped_mlp`.
+      activation: gated, as in `grouped_mlp`.
       left_out: parts of the model's MoE layer that the command does not run.
     """
 
@@ -30,7 +30,7 @@ class Model:
     top_k: int
     hidden: int
     intermediate: int
-    activation: str = "silu"
+    activation: str = "swiglu"
     left_out: str = ""
 
     @property

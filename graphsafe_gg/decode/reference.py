@@ -112,16 +112,16 @@ def _sum_over_experts(
         expert = active[i]
         gate = product(tokens, w_gate_up[expert, :, :width])
         up = product(tokens, w_gate_up[expert, :, width:])
-        out = product(_ACTIVATIONS[activation](gate) * up, w_down[expert])
+        out = product(_GATES[activation](gate) * up, w_down[expert])
         weight = share[:, expert][:, None]
         return total + jnp.where(weight != 0, weight * out, 0.0)
 
     return jax.lax.fori_loop(0, num_active, add_expert, jnp.zeros_like(tokens))
 
 
-_ACTIVATIONS = {
-    "silu": lambda x: x / (1 + jnp.exp(-x)),
-    "gelu_tanh": lambda x: (
+_GATES = {
+    "swiglu": lambda x: x / (1 + jnp.exp(-x)),
+    "geglu_tanh": lambda x: (
         0.5 * x * (1 + jnp.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
     ),
 }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from graphsafe_gg.mlp.checks import (
     check_count,
@@ -18,6 +19,10 @@ from graphsafe_gg.mlp.checks import (
     check_rank,
     check_shape,
 )
+
+# For jax.checkpoint policies: the order of the rows and the group sizes. They are
+# small, and a backward pass that has them gathers the rows without another sort.
+ROW_ORDER = "graphsafe_gg_row_order"
 
 _MAX_EXPERTS = 2**31 - 1
 
@@ -76,9 +81,9 @@ def permute(
     )
     is_kept = (expert_idx >= 0) & (expert_idx < num_experts)
     sort_key = jnp.where(is_kept, expert_idx, num_experts).astype(jnp.int32).ravel()
-    order = jnp.argsort(sort_key, stable=True).astype(jnp.int32)
+    order = checkpoint_name(_stable_order(sort_key), ROW_ORDER)
     row_idx = _inverse(order).reshape(num_tokens, top_k)
-    group_sizes = _count(sort_key, num_experts)
+    group_sizes = checkpoint_name(_count(sort_key, num_experts), ROW_ORDER)
     is_kept_row = jnp.arange(order.size) < jnp.sum(group_sizes)
     rows = _copy_rows(tokens, order, top_k)
     rows = jnp.where(is_kept_row[:, None], rows, jnp.zeros((), rows.dtype))
@@ -115,10 +120,18 @@ def unpermute(
     check_shape(
         "unpermute", "rows", rows, (shape[0] * shape[1], hidden), "the permutation"
     )
+    # Keeps the rows as they are for the backward pass, not their float32 copies.
+    return jax.checkpoint(_combine)(rows, permutation, weights)
+
+
+def _combine(
+    rows: jax.Array, permutation: Permutation, weights: jax.Array
+) -> jax.Array:
     # Selecting before the product keeps NaN out of both gradients: 0 * NaN is NaN.
     is_kept = permutation.is_kept
     weights = jnp.where(is_kept, weights.astype(jnp.float32), 0.0)
-    chosen = _take_unique(rows, permutation.row_idx.ravel()).reshape(*shape, hidden)
+    chosen = _take_unique(rows, permutation.row_idx.ravel())
+    chosen = chosen.reshape(*is_kept.shape, rows.shape[1])
     chosen = jnp.where(is_kept[..., None], chosen.astype(jnp.float32), 0.0)
     return jnp.sum(chosen * weights[..., None], axis=1).astype(rows.dtype)
 
@@ -133,6 +146,13 @@ def _copy_rows(tokens: jax.Array, order: jax.Array, top_k: int) -> jax.Array:
     return _take_unique(copies.reshape(num_tokens * top_k, hidden), order).astype(
         tokens.dtype
     )
+
+
+def _stable_order(sort_key: jax.Array) -> jax.Array:
+    # Not jnp.argsort: under shard_map its result is typed as equal on all devices,
+    # whatever the keys are, and a gradient then uses the first one's (jax 0.10, 0.12).
+    positions = jnp.arange(sort_key.size, dtype=jnp.int32)
+    return jax.lax.sort((sort_key, positions), num_keys=1, is_stable=True)[1]
 
 
 def _take_unique(rows: jax.Array, row_idx: jax.Array) -> jax.Array:

@@ -41,7 +41,7 @@ def compared(history, num_executed=2):
     return compare(CONFIG, inputs, layers, history, num_executed)
 
 
-@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+@pytest.mark.parametrize("activation", ["swiglu", "geglu_tanh"])
 def test_moe_reference_matches_numpy(activation):
     layer = build_layer(CONFIG, 0)
     rng = np.random.default_rng(1)
@@ -57,7 +57,7 @@ def test_moe_reference_matches_numpy(activation):
         share[:, [1, 4]],
         layer.w_gate_up,
         layer.w_down,
-        activation,
+        activation=activation,
     )
     assert_close(found, truth, np.float32, 32, 16, 2)
 

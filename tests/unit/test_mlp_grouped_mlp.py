@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.mlp_reference import (
-    activate,
     assert_close,
     grouped_mlp_truth,
     mlp_of_one_expert,
@@ -15,7 +14,6 @@ from support.mlp_reference import (
 
 from graphsafe_gg import copy_group_sizes
 from graphsafe_gg.mlp import grouped_mlp
-from graphsafe_gg.mlp.activation import gated_activation
 
 H, F = 24, 10
 jit_grouped_mlp = jax.jit(grouped_mlp, static_argnames=("activation", "mode"))
@@ -43,26 +41,6 @@ def test_grouped_mlp_basic(mode, dtype):
     out = jit_grouped_mlp(*operands, mode=mode)
     assert out.dtype == dtype
     assert_close(out, grouped_mlp_truth(*operands), dtype, H, F)
-
-
-@pytest.mark.parametrize("activation", ["silu", "gelu", "gelu_tanh", "relu"])
-def test_grouped_mlp_activations(activation):
-    operands = random_case([4, 4])
-    out = jit_grouped_mlp(*operands, activation=activation)
-    truth = grouped_mlp_truth(*operands, activation=activation)
-    assert_close(out, truth, np.float32, H, F)
-
-
-@pytest.mark.parametrize("activation", ["silu", "relu"])
-def test_gated_activation_rounds_once(activation):
-    rng = np.random.default_rng(0)
-    gate_up = (3 * rng.normal(size=(64, 2 * F))).astype(jnp.bfloat16)
-    wide = gate_up.astype(np.float64)
-    truth = activate(wide[:, :F], activation) * wide[:, F:]
-    out = np.asarray(gated_activation(jnp.asarray(gate_up), activation), np.float64)
-    # Half a unit in the last of 8 bits, and a little for the float32 in between.
-    unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(truth), 1e-30))) - 7)
-    assert np.all(np.abs(out - truth) <= 0.51 * unit)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +142,13 @@ def test_grouped_mlp_async_copies_once():
     assert text.count("custom_call @graphsafe_gg_group_sizes_copy") == 1
 
 
+def test_grouped_mlp_preferred_element_type():
+    operands = random_case([3, 0, 7, 1], dtype=jnp.bfloat16)
+    out = grouped_mlp(*operands, preferred_element_type=jnp.float32)
+    assert out.dtype == jnp.float32
+    assert_close(out, grouped_mlp_truth(*operands), jnp.bfloat16, H, F)
+
+
 def test_grouped_mlp_bits_repeat():
     operands = random_case([3, 0, 7, 1], dtype=jnp.bfloat16)
     step = jit_grouped_mlp
@@ -195,8 +180,8 @@ def test_grouped_mlp_one_program_serves_all_sizes():
         ({"w_down": np.zeros((3, F, H))}, ValueError, r"w_down must have shape \(2"),
         ({"group_sizes": np.zeros(3, int)}, ValueError, r"group_sizes .*shape \(2,\)"),
         ({"group_sizes": np.zeros(2)}, TypeError, "group_sizes must have an integer"),
-        ({"activation": "swish"}, ValueError, "activation must be one of 'silu'"),
-        ({"activation": ["silu"]}, ValueError, "activation must be one of 'silu'"),
+        ({"activation": "swish"}, ValueError, "activation must be one of 'swiglu'"),
+        ({"activation": ["silu"]}, ValueError, "activation must be one of 'swiglu'"),
     ],
 )
 def test_grouped_mlp_errors(change, error, text):
@@ -220,6 +205,59 @@ def test_grouped_mlp_errors_dtype():
         grouped_mlp(*operands[:2], operands[2].astype(jnp.bfloat16), operands[3])
     with pytest.raises(TypeError, match="x must be bfloat16, float16 or float32"):
         grouped_mlp(operands[0].astype(np.int32), *operands[1:])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        (
+            {"w_gate_up": (np.zeros((2, H, F)), np.zeros((2, H, F + 1)))},
+            ValueError,
+            r"w_gate_up\[1\] must have shape \(2, 24, 10\)",
+        ),
+        (
+            {"w_gate_up": (np.zeros((2, H, F)),)},
+            ValueError,
+            "w_gate_up .* a pair of arrays; got 1",
+        ),
+        (
+            {"w_gate_up": (np.zeros((2, H, F)),) * 2, "activation": "relu"},
+            ValueError,
+            "w_gate_up must be one array for activation 'relu', which has no gate",
+        ),
+        (
+            {"activation": "silu"},
+            ValueError,
+            r"w_down must have shape \(2, 20, 24\) .* for activation 'silu'",
+        ),
+        (
+            {"b_gate_up": np.zeros((2, F))},
+            ValueError,
+            r"b_gate_up must have shape \(2, 20\) to match w_gate_up",
+        ),
+        (
+            {"b_gate_up": (np.zeros((2, F)),) * 2},
+            ValueError,
+            "b_gate_up must come as w_gate_up does",
+        ),
+        ({"b_down": np.zeros(H)}, ValueError, r"b_down must have shape \(2, 24\)"),
+        (
+            {"b_down": np.zeros((2, H), np.int32)},
+            TypeError,
+            "b_down must have the dtype of x, float32",
+        ),
+    ],
+)
+def test_grouped_mlp_errors_of_weights_and_biases(options, error, text):
+    names = ("x", "w_gate_up", "w_down", "group_sizes")
+    call = {**dict(zip(names, random_case([1, 2]), strict=True))}
+    to_float32 = lambda a: a.astype(np.float32) if a.dtype == np.float64 else a  # noqa: E731
+    call |= {
+        name: value if name == "activation" else jax.tree.map(to_float32, value)
+        for name, value in options.items()
+    }
+    with pytest.raises(error, match=rf"^grouped_mlp: {text}"):
+        jax.eval_shape(lambda: grouped_mlp(**call))
 
 
 def test_grouped_mlp_errors_mode():

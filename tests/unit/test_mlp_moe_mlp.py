@@ -185,6 +185,8 @@ def test_routed_mlp_nan_of_a_dropped_token_reaches_nothing():
         ({"top_k": 9}, ValueError, "top_k must be from 1 to 8.*got 9"),
         ({"top_k": "2"}, TypeError, "top_k must be a Python int"),
         ({"activation": "tanh"}, ValueError, "activation must be one of"),
+        ({"capacity": 2}, TypeError, "the call must have options out of b_gate_up"),
+        ({"b_down": np.zeros((G, 9))}, ValueError, r"b_down must have shape \(8, 16"),
     ],
 )
 def test_moe_mlp_errors(change, error, text):
@@ -213,3 +215,13 @@ def test_routed_mlp_errors():
         routed_mlp(tokens, expert_idx, weights[:, :1], *experts)
     with pytest.raises(ValueError, match=r"^routed_mlp: expert_idx must have shape"):
         routed_mlp(tokens, expert_idx[1:], weights[1:], *experts)
+
+
+def test_moe_mlp_nan_logits_reach_their_own_token_alone():
+    tokens, logits, *experts = random_case()
+    clean = np.asarray(jit_moe_mlp(tokens, logits, *experts, top_k=2))
+    logits[4, 1] = np.nan
+    dirty = np.asarray(jit_moe_mlp(tokens, logits, *experts, top_k=2))
+    others = np.arange(len(tokens)) != 4
+    np.testing.assert_array_equal(dirty[others], clean[others])
+    assert np.isnan(dirty[4]).all()

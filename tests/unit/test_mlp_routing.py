@@ -59,6 +59,87 @@ def test_route_nan_stays_in_its_row():
     assert len(set(np.asarray(expert_idx[1]))) == 2
 
 
+def random_bias(num_experts=8):
+    return np.random.default_rng(9).normal(size=num_experts).astype(np.float32)
+
+
+ROUTINGS = {
+    "mixtral": {"top_k": 2},
+    "qwen2-moe": {"top_k": 4, "renormalize": False},
+    "gpt-oss": {"top_k": 4, "score": "topk_softmax"},
+    "deepseek-v2": {
+        "top_k": 3,
+        "num_expert_groups": 4,
+        "top_k_groups": 2,
+        "renormalize": False,
+        "scaling_factor": 16.0,
+    },
+    "deepseek-v3": {
+        "top_k": 3,
+        "score": "sigmoid",
+        "score_bias": random_bias(),
+        "num_expert_groups": 4,
+        "top_k_groups": 2,
+        "scaling_factor": 2.5,
+    },
+    "groups-of-one": {
+        "top_k": 2,
+        "score": "sigmoid",
+        "score_bias": random_bias(),
+        "num_expert_groups": 8,
+        "top_k_groups": 3,
+    },
+}
+
+
+@pytest.mark.parametrize("model", ROUTINGS)
+def test_route_as_models_do(model):
+    logits = random_logits(33, 8)
+    weights, expert_idx = route(jnp.asarray(logits), **ROUTINGS[model])
+    true_weights, true_idx = route_truth(logits, **ROUTINGS[model])
+    np.testing.assert_array_equal(expert_idx, true_idx)
+    assert_close(weights, true_weights, np.float32, 8)
+
+
+def test_route_score_bias_moves_the_choice_and_not_the_weights():
+    logits, bias = jnp.zeros((1, 4)), jnp.array([0.0, 0.0, 9.0, -9.0])
+    route_with = lambda bias: route(logits, 2, score="sigmoid", score_bias=bias)  # noqa: E731
+    weights, expert_idx = route_with(bias)
+    np.testing.assert_array_equal(expert_idx, [[2, 0]])
+    np.testing.assert_array_equal(weights, [[0.5, 0.5]])
+    gradient = jax.grad(lambda bias: jnp.sum(route_with(bias)[0] ** 2))(bias)
+    np.testing.assert_array_equal(gradient, np.zeros(4))
+
+
+def test_route_group_counts_as_its_two_best_with_a_bias_and_its_best_without():
+    logits = jnp.array([[3.0, -9.0, 2.0, 2.0]])
+    options = {"score": "sigmoid", "num_expert_groups": 2, "top_k_groups": 1}
+    assert route(logits, 1, **options)[1][0, 0] == 0
+    assert route(logits, 1, score_bias=jnp.zeros(4), **options)[1][0, 0] == 2
+
+
+def test_route_sigmoids_that_underflow_give_zero_weights():
+    weights, _ = route(jnp.full((1, 4), -200.0), 2, score="sigmoid")
+    np.testing.assert_array_equal(weights, [[0.0, 0.0]])
+
+
+@pytest.mark.parametrize("model", ROUTINGS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_route_of_bad_logits_stays_in_range(model, bad):
+    logits = random_logits(5, 8)
+    logits[1] = bad
+    logits[2, 3] = bad
+    weights, expert_idx = map(np.asarray, route(jnp.asarray(logits), **ROUTINGS[model]))
+    assert (expert_idx >= 0).all()
+    assert (expert_idx < 8).all()
+    assert all(len(set(row)) == len(row) for row in expert_idx)
+    true_weights, true_idx = route_truth(logits[[0, 3, 4]], **ROUTINGS[model])
+    np.testing.assert_array_equal(expert_idx[[0, 3, 4]], true_idx)
+    assert_close(weights[[0, 3, 4]], true_weights, np.float32, 8)
+    if np.isnan(bad):
+        assert np.isnan(weights[[1, 2]]).all()
+
+
 def test_route_no_tokens():
     weights, expert_idx = route(jnp.zeros((0, 4)), 2)
     assert weights.shape == expert_idx.shape == (0, 2)
@@ -95,3 +176,28 @@ def test_route_grad_matches_dense_softmax():
 def test_route_errors(logits, top_k, error, text):
     with pytest.raises(error, match=rf"^route: .*{text}"):
         route(jnp.asarray(logits), top_k)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"score": "softplus"}, ValueError, "score must be one of 'softmax'"),
+        ({"score_bias": np.zeros(7, np.float32)}, ValueError, r"score_bias .*\(8,\)"),
+        ({"score_bias": np.zeros(8, int)}, TypeError, "score_bias must be bfloat16"),
+        ({"num_expert_groups": 3}, ValueError, "divide the number of experts, 8"),
+        ({"num_expert_groups": 0}, ValueError, "num_expert_groups must be from 1 to 8"),
+        (
+            {"num_expert_groups": 4, "top_k_groups": 5},
+            ValueError,
+            "top_k_groups must be from 1 to 4",
+        ),
+        (
+            {"num_expert_groups": 4, "top_k_groups": 1},
+            ValueError,
+            "top_k must be at most 2, the experts of 1 groups; got 3",
+        ),
+    ],
+)
+def test_route_errors_of_options(options, error, text):
+    with pytest.raises(error, match=rf"^route: .*{text}"):
+        route(jnp.zeros((4, 8)), 3, **options)
