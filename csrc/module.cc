@@ -142,7 +142,6 @@ void set_cublaslt_use_by_name(const std::string& use) {
 
 NB_MODULE(_ext, m) {
   using namespace graphsafe_gg;
-  nb::set_leak_warnings(false);  // what module-level variables hold outlives the interpreter
   m.def("registrations", &registration_dict);
   m.def("build_info", &build_info);
   m.def("stats", &stats);

@@ -65,6 +65,24 @@ print("alive")
     assert run_child(code) == "alive"
 
 
+def test_exit_with_a_raw_copy_in_flight_is_clean():
+    """A slot that a module holds goes with the interpreter; its copy is pending."""
+    code = """
+import numpy as np
+from graphsafe_gg import _ffi, raw
+_ffi.RawSlot = _testing.RawSlot
+sim = Simulation()
+sizes = sim.put(np.array([1, 2, 3], np.int32))
+sim.drain()
+slot = raw.Slot(3)
+stream = _testing.create_stream(sim.raw)
+raw.copy_group_sizes(stream, raw.DeviceArray(sizes.address, (3,), "int32"), slot)
+assert not slot.is_done()
+print("alive")
+"""
+    assert run_child(code) == "alive"
+
+
 def test_exit_with_a_running_background_thread_is_clean():
     code = """
 sim = Simulation(background=True)
