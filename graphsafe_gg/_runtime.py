@@ -29,7 +29,8 @@ def stats() -> dict:
     ``devices`` maps a device ordinal to: ``launches`` (products launched or captured; a
     replay adds none), ``eager_copies`` and ``captured_copies`` (early copies issued),
     ``copies`` (early copies that have run, replays and loop turns included, from stamps
-    made on the device), ``host_waits`` and ``host_wait_us``, ``slots``,
+    made on the device; one whose ticket no call waits for shows with the next that has
+    a slot), ``host_waits`` and ``host_wait_us``, ``slots``,
     ``pinned_bytes``, ``cublaslt`` (its version, or why it is not used), and ``sites``:
     call-site name to ``executions`` (one for each run of the program, replays
     included), ``eager_calls``, ``captured_calls``, ``host_waits``, ``host_wait_us``,

@@ -39,6 +39,19 @@ def test_raw_calls_run_eagerly_on_the_callers_stream(sim):
             layer.check()
 
 
+def test_raw_calls_run_on_another_device(simulate):
+    """No context is current here, and each device has slots of its own."""
+    sim = simulate(num_devices=2)
+    layers = [Layer(sim, device=device) for device in (1, 0)]
+    for layer in layers:
+        layer.initialize()
+        with stream_on(sim, layer.device) as stream:
+            layer.set_sizes([1 + layer.device, 2, 0])
+            layer.enqueue(stream)
+            layer.check()
+    assert [_testing.device_stats(device)["slots"] for device in (0, 1)] == [1, 1]
+
+
 def test_raw_graph_is_replayed_with_other_sizes(sim):
     layer = Layer(sim)
     layer.initialize()
