@@ -9,6 +9,8 @@ set(GG_KERNEL_SOURCES
   grouped_drhs_bf16
   grouped_drhs_f16
   grouped_drhs_f32
+  wgmma_gemm_bf16
+  wgmma_gemm_f16
   publish)
 
 # sm_80 code serves 8.x, sm_90a code 9.0, and the PTX everything newer.
@@ -16,6 +18,10 @@ set(GG_GENCODE
   -gencode=arch=compute_80,code=sm_80
   -gencode=arch=compute_90a,code=sm_90a
   -gencode=arch=compute_90,code=compute_90)
+# Kernels for sm_90a alone; their PTX too runs nowhere else.
+set(GG_GENCODE_WGMMA
+  -gencode=arch=compute_90a,code=sm_90a
+  -gencode=arch=compute_90a,code=compute_90a)
 
 if(NOT GG_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "GG_CUDA must be ON, OFF or AUTO; got ${GG_CUDA}.")
@@ -68,12 +74,16 @@ if(GG_NVCC)
   foreach(stem IN LISTS GG_KERNEL_SOURCES)
     set(source "${CMAKE_SOURCE_DIR}/csrc/kernels/${stem}.cu")
     set(fatbin "${CMAKE_BINARY_DIR}/${stem}.fatbin")
+    set(gencode ${GG_GENCODE})
+    if(stem MATCHES "^wgmma_")
+      set(gencode ${GG_GENCODE_WGMMA})
+    endif()
     add_custom_command(
       OUTPUT "${fatbin}"
       COMMAND "${Python_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/cmake/compile_kernel.py"
               --nvcc "${GG_NVCC}" --shared "${GG_KERNEL_BUILD_DIR}" --source "${source}"
               --output "${fatbin}" --depfile "${fatbin}.d"
-              -- -std=c++17 -O3 ${GG_GENCODE} -Werror all-warnings -I "${CMAKE_SOURCE_DIR}/csrc"
+              -- -std=c++17 -O3 ${gencode} -Werror all-warnings -I "${CMAKE_SOURCE_DIR}/csrc"
       DEPENDS "${source}" "${CMAKE_SOURCE_DIR}/cmake/compile_kernel.py" DEPFILE "${fatbin}.d"
       COMMENT "nvcc ${stem}.cu" VERBATIM)
     list(APPEND GG_FATBINS "${fatbin}")

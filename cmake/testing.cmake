@@ -3,6 +3,7 @@
 # The test-only extension _testing: the core library on a simulated driver. Never in a release.
 
 set(GG_TESTING_SOURCES
+  csrc/testing/bind_configs.cc
   csrc/testing/bind_conformance.cc
   csrc/testing/bind_cublaslt.cc
   csrc/testing/bind_executor.cc

@@ -16,30 +16,34 @@ namespace {
 // Shared memory that the driver keeps for itself in every block.
 constexpr int kReservedSmemBytes = 1024;
 
-// Mean rows per group up to which tiles of 16 and of 64 rows measured faster than taller ones, with
-// sizes as uneven as a router's. Weights as (g, n, k) have the faster 16-row tile.
+// Mean rows per group up to which tiles of 16, 32 and 64 rows measured faster than taller ones,
+// with sizes as uneven as a router's. Weights as (g, n, k) have the faster 16-row tile.
 constexpr int64_t kMaxMeanRows16Gkn = 5;
 constexpr int64_t kMaxMeanRows16Gnk = 20;
+constexpr int64_t kMaxMeanRows32 = 32;
 constexpr int64_t kMaxMeanRows64 = 64;
 
-#define GG_SHAPE(bm, bn, bk, stages, threads, per_sm) {bm, bn, bk, stages, threads, per_sm},
+// The same for the kernels on mma.sync where there is wgmma, and for each shape of those on wgmma
+// but the last.
+constexpr int64_t kMaxMeanRowsMmaGkn = 32;
+constexpr int64_t kMaxMeanRowsMmaGnk = 8;
+constexpr int64_t kMaxMeanRowsWgmma[] = {48, 96, 160};
+
+#define GG_SHAPE(bm, bn, bk, stages, threads, per_sm) {bm, bn, bk, stages, threads, per_sm, 0},
+#define GG_WGMMA_SHAPE(bm, bn, bk, stages, threads, per_sm, cluster) \
+  {bm, bn, bk, stages, threads, per_sm, cluster},
 constexpr TileShape kFwdGkn16Bit[] = {GG_FWD_GKN_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kFwdGnk16Bit[] = {GG_FWD_GNK_TILES_16BIT(GG_SHAPE)};
+constexpr TileShape kFwdWgmma[] = {GG_FWD_WGMMA_TILES(GG_WGMMA_SHAPE)};
 constexpr TileShape kFwdF32[] = {GG_FWD_TILES_F32(GG_SHAPE)};
 constexpr TileShape kDrhs16Bit[] = {GG_DRHS_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kDrhsF32[] = {GG_DRHS_TILES_F32(GG_SHAPE)};
+#undef GG_WGMMA_SHAPE
 #undef GG_SHAPE
 
 template <size_t kCount>
 std::vector<TileShape> to_vector(const TileShape (&shapes)[kCount]) {
   return std::vector<TileShape>(shapes, shapes + kCount);
-}
-
-std::vector<TileShape> tile_shapes(const Problem& problem) {
-  const bool is_f32 = problem.dtype == DType::kF32;
-  if (problem.product == Product::kKGrouped) return to_vector(is_f32 ? kDrhsF32 : kDrhs16Bit);
-  if (is_f32) return to_vector(kFwdF32);
-  return problem.transpose_rhs ? to_vector(kFwdGnk16Bit) : to_vector(kFwdGkn16Bit);
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
@@ -48,15 +52,34 @@ int64_t saturating_mul(int64_t a, int64_t b) {
   return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
 }
 
-int preferred_block_m(const Problem& problem, int64_t max_group_rows) {
-  if (max_group_rows >= 0 && max_group_rows <= 16) return 16;
-  if (max_group_rows >= 0 && max_group_rows <= 64) return 64;
-  const auto holds_mean = [&](int64_t rows) {
-    return problem.m <= saturating_mul(problem.num_sizes, rows);
-  };
-  const int64_t rows_16 = problem.transpose_rhs ? kMaxMeanRows16Gnk : kMaxMeanRows16Gkn;
-  if (max_group_rows < 0 && holds_mean(rows_16)) return 16;
-  return holds_mean(kMaxMeanRows64) ? 64 : 128;
+bool holds_mean(const Problem& problem, int64_t rows) {
+  return problem.m <= saturating_mul(problem.num_sizes, rows);
+}
+
+// Static facts alone, so that a row's bits do not depend on the sizes even if wgmma and mma.sync
+// should add up differently.
+bool takes_wgmma(const Problem& problem, const DeviceTraits& device) {
+  constexpr int64_t kRowElements = 8;  // 16 bytes, which tensor maps ask of every row
+  constexpr int64_t kMaxExpertBytes = int64_t{1} << 40;
+  if (device.arch != 90 || problem.product != Product::kMGrouped) return false;
+  if (problem.dtype == DType::kF32 || problem.num_groups == 0 || problem.num_layers == 0 ||
+      problem.k == 0)
+    return false;
+  if (problem.k % kRowElements != 0 || problem.n % kRowElements != 0) return false;
+  const int64_t matrices = saturating_mul(problem.num_layers, problem.num_groups);
+  const int64_t longest = std::max({problem.m, problem.k, problem.n, matrices});
+  const int64_t expert_bytes =
+      saturating_mul(saturating_mul(problem.k, problem.n), size_bytes(problem.dtype));
+  if (longest > INT32_MAX || expert_bytes >= kMaxExpertBytes) return false;
+  return !holds_mean(problem, problem.transpose_rhs ? kMaxMeanRowsMmaGnk : kMaxMeanRowsMmaGkn);
+}
+
+std::vector<TileShape> tile_shapes(const Problem& problem, const DeviceTraits& device) {
+  if (takes_wgmma(problem, device)) return to_vector(kFwdWgmma);
+  const bool is_f32 = problem.dtype == DType::kF32;
+  if (problem.product == Product::kKGrouped) return to_vector(is_f32 ? kDrhsF32 : kDrhs16Bit);
+  if (is_f32) return to_vector(kFwdF32);
+  return problem.transpose_rhs ? to_vector(kFwdGnk16Bit) : to_vector(kFwdGkn16Bit);
 }
 
 // Share of the blocks that the last round of tiles keeps busy, over all rounds. The number of tiles
@@ -72,30 +95,79 @@ double expected_occupancy(const Problem& problem, const Config& config,
   return tiles <= 0 ? 1.0 : tiles / (blocks * std::ceil(tiles / blocks));
 }
 
-// Orders configurations: tiles that hold block_m rows first, the smallest of them in front; then by
-// occupancy, where more blocks on an SM hide more of each other's barriers.
-std::vector<Config> sorted_configs(std::vector<Config> configs, const Problem& problem,
-                                   const DeviceTraits& device, int64_t max_group_rows) {
-  const int block_m = preferred_block_m(problem, max_group_rows);
+// A tile that rows of 16-bit weights cross at half a line of DRAM reads the other half in vain.
+double wasted_lines(const Problem& problem, const Config& config) {
+  constexpr int64_t kLineElements = 128;
+  if (problem.transpose_rhs || problem.n % kLineElements == 0) return 0.0;
+  return 0.1 * static_cast<double>(kLineElements) / 2 / config.block_n;
+}
+
+// What is lost in the last round, to barriers that no other block hides, and at the tile's edges.
+double expected_loss(const Problem& problem, const Config& config, const DeviceTraits& device) {
+  return 1.0 - expected_occupancy(problem, config, device) + 0.2 / config.blocks_per_sm +
+         wasted_lines(problem, config);
+}
+
+// Whether tiles of 64 rows are too few for the GPU, each group having one row of them.
+bool is_narrow(const Problem& problem, const DeviceTraits& device) {
+  constexpr int64_t kBlockN = 128;
+  constexpr int64_t kBlocksPerSm = 3;
+  return saturating_mul(problem.num_groups, ceil_div(problem.n, kBlockN)) <
+         device.num_sms * kBlocksPerSm;
+}
+
+int preferred_block_m(const Problem& problem, const DeviceTraits& device, int64_t max_group_rows) {
+  if (max_group_rows >= 0 && max_group_rows <= 16) return 16;
+  if (max_group_rows >= 0 && max_group_rows <= 64) return 64;
+  const int64_t rows_16 = problem.transpose_rhs ? kMaxMeanRows16Gnk : kMaxMeanRows16Gkn;
+  if (max_group_rows < 0 && holds_mean(problem, rows_16)) return 16;
+  if (holds_mean(problem, kMaxMeanRows32) && is_narrow(problem, device)) return 32;
+  return holds_mean(problem, kMaxMeanRows64) ? 64 : 128;
+}
+
+// Orders configurations on mma.sync: tiles that hold block_m rows first, the smallest of them in
+// front; then by what is lost.
+void sort_mma(std::vector<Config>& configs, const Problem& problem, const DeviceTraits& device,
+              int64_t max_group_rows) {
+  const int block_m = preferred_block_m(problem, device, max_group_rows);
   const auto rank = [&](const Config& config) {
     const bool is_short = config.block_m < block_m;
-    const double loss = 1.0 - expected_occupancy(problem, config, device);
     return std::make_tuple(is_short, is_short ? -config.block_m : config.block_m,
-                           loss + 0.1 / config.blocks_per_sm);
+                           expected_loss(problem, config, device));
   };
   std::stable_sort(configs.begin(), configs.end(),
                    [&](const Config& a, const Config& b) { return rank(a) < rank(b); });
+}
+
+// Those on wgmma are listed by the rows per group that they suit: the one in question comes first.
+void sort_wgmma(std::vector<Config>& configs, const Problem& problem, int64_t max_group_rows) {
+  std::ptrdiff_t best = 0;
+  if (max_group_rows < 0 || max_group_rows > configs.front().block_m) {
+    for (const int64_t rows : kMaxMeanRowsWgmma) best += !holds_mean(problem, rows);
+  }
+  const auto last = static_cast<std::ptrdiff_t>(configs.size()) - 1;
+  std::rotate(configs.begin(), configs.begin() + std::min(best, last), configs.end());
+}
+
+std::vector<Config> sorted_configs(std::vector<Config> configs, const Problem& problem,
+                                   const DeviceTraits& device, int64_t max_group_rows) {
+  if (!configs.empty() && configs.front().cluster_size > 0) {
+    sort_wgmma(configs, problem, max_group_rows);
+  } else {
+    sort_mma(configs, problem, device, max_group_rows);
+  }
   return configs;
 }
 
 std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& device) {
   std::vector<Config> configs;
-  for (const TileShape& shape : tile_shapes(problem)) {
+  for (const TileShape& shape : tile_shapes(problem, device)) {
     const int bytes = smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)));
     const int fitting = device.max_smem_sm_bytes / (bytes + kReservedSmemBytes);
     if (bytes > device.max_smem_block_bytes || fitting < 1) continue;
     configs.push_back({shape.block_m, shape.block_n, shape.block_k, shape.num_stages,
-                       shape.num_threads, std::min(shape.blocks_per_sm, fitting), bytes});
+                       shape.num_threads, std::min(shape.blocks_per_sm, fitting),
+                       shape.cluster_size, bytes});
   }
   return configs;
 }
@@ -116,7 +188,8 @@ int64_t max_num_tiles(const Problem& problem, const Config& config) {
 bool operator==(const Config& a, const Config& b) {
   return a.block_m == b.block_m && a.block_n == b.block_n && a.block_k == b.block_k &&
          a.num_stages == b.num_stages && a.num_threads == b.num_threads &&
-         a.blocks_per_sm == b.blocks_per_sm && a.smem_bytes == b.smem_bytes;
+         a.blocks_per_sm == b.blocks_per_sm && a.cluster_size == b.cluster_size &&
+         a.smem_bytes == b.smem_bytes;
 }
 
 std::string to_string(const Config& config) {
@@ -124,6 +197,7 @@ std::string to_string(const Config& config) {
          std::to_string(config.block_k) + "s" + std::to_string(config.num_stages) +
          " threads=" + std::to_string(config.num_threads) +
          " blocks_per_sm=" + std::to_string(config.blocks_per_sm) +
+         " cluster_size=" + std::to_string(config.cluster_size) +
          " smem=" + std::to_string(config.smem_bytes);
 }
 
@@ -138,8 +212,10 @@ Config choose_config(const Problem& problem, const DeviceTraits& device, int64_t
 }
 
 int64_t grid_blocks(const Problem& problem, const Config& config, const DeviceTraits& device) {
-  const int64_t resident = int64_t{device.num_sms} * config.blocks_per_sm;
-  return std::max<int64_t>(1, std::min(resident, max_num_tiles(problem, config)));
+  const int64_t cluster = std::max(config.cluster_size, 1);
+  const int64_t resident = int64_t{device.num_sms} * config.blocks_per_sm / cluster;
+  const int64_t tiles = ceil_div(max_num_tiles(problem, config), cluster);
+  return cluster * std::max<int64_t>(1, std::min(resident, tiles));
 }
 
 }  // namespace graphsafe_gg

@@ -25,6 +25,7 @@ struct Config {
   int num_stages;
   int num_threads;
   int blocks_per_sm;
+  int cluster_size;  // 0: a kernel without tensor maps
   int smem_bytes;
 };
 

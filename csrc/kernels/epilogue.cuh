@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/kernel_args.h"
 #include "kernels/problem.h"
 #include "kernels/ptx.cuh"
 
@@ -77,24 +78,79 @@ __device__ __forceinline__ void store_4(unsigned char* to, const float (&v)[4], 
   if (left > 3) halves[3] = static_cast<uint16_t>(high >> 16);
 }
 
-// Zeros in [begin, end), spread over all blocks; both are multiples of 2.
-__device__ __forceinline__ void store_zeros(unsigned char* begin, unsigned char* end) {
+// Stores what a lane holds of neighbouring m16n8 fragments: columns 2 * quad and 2 * quad + 1 of
+// each, of `row` and of the row 8 below.
+template <typename T, int kFrags>
+__device__ __forceinline__ void store_fragments(const float (&acc)[kFrags][4], int row,
+                                                int first_col, int quad, const TileOutput& out) {
+  const bool is_odd = quad % 2 != 0;
+  const int col = first_col + quad % 2 * 8 + quad / 2 * 4;
+  unsigned char* to = out.at(row, col);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int j = 0; j < kFrags; j += 2) {
+      // Neighbouring lanes swap, so that each holds 4 columns of one fragment, not 2 of both.
+      const float even[2] = {acc[j][half * 2], acc[j][half * 2 + 1]};
+      const float odd[2] = {acc[j + 1][half * 2], acc[j + 1][half * 2 + 1]};
+      const float got0 = __shfl_xor_sync(0xffffffffu, is_odd ? even[0] : odd[0], 1);
+      const float got1 = __shfl_xor_sync(0xffffffffu, is_odd ? even[1] : odd[1], 1);
+      float v[4] = {is_odd ? got0 : even[0], is_odd ? got1 : even[1], is_odd ? odd[0] : got0,
+                    is_odd ? odd[1] : got1};
+      const int cols_left = row < out.rows ? out.cols - col - j * 8 : 0;
+      add_bias<T>(v, col + j * 8, cols_left, out);
+      store_4(to + j * 8 * element_bytes(out.dtype), v, cols_left, out);
+    }
+    row += 8;
+    to += 8 * out.row_bytes;
+  }
+}
+
+// Those threads of the grid that do a work together.
+struct GridThreads {
+  int64_t index;
+  int64_t count;
+
+  // `thread` of `block_threads` in each block.
+  __device__ static GridThreads of(int thread, int block_threads) {
+    return {static_cast<int64_t>(blockIdx.x) * block_threads + thread,
+            static_cast<int64_t>(gridDim.x) * block_threads};
+  }
+};
+
+// Zeros in [begin, end), which are multiples of 2.
+__device__ __forceinline__ void store_zeros(unsigned char* begin, unsigned char* end,
+                                            const GridThreads& threads) {
   if (begin >= end) return;
-  const auto thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const auto num_threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
   const int64_t bytes = end - begin;
   int64_t head = (16 - static_cast<int64_t>(reinterpret_cast<uint64_t>(begin) % 16)) % 16;
   head = head < bytes ? head : bytes;
   const int64_t body = (bytes - head) / 16;
-  for (int64_t i = thread; i < body; i += num_threads) {
+  for (int64_t i = threads.index; i < body; i += threads.count) {
     reinterpret_cast<uint4*>(begin + head)[i] = make_uint4(0, 0, 0, 0);
   }
   const int64_t tail = head + body * 16;
-  if (thread < 16) {
-    const int64_t first = thread < 8 ? thread * 2 : tail + (thread - 8) * 2;
-    const int64_t limit = thread < 8 ? head : bytes;
+  if (threads.index < 16) {
+    const bool is_head = threads.index < 8;
+    const int64_t first = is_head ? threads.index * 2 : tail + (threads.index - 8) * 2;
+    const int64_t limit = is_head ? head : bytes;
     if (first < limit) *reinterpret_cast<uint16_t*>(begin + first) = 0;
   }
+}
+
+// [begin, end), in elements of the result.
+struct Written {
+  int64_t begin;
+  int64_t end;
+};
+
+__device__ __forceinline__ void store_zeros_around(const Written& written, int64_t total,
+                                                   const KernelArgs& args,
+                                                   const GridThreads& threads) {
+  const int bytes = element_bytes(static_cast<DType>(args.out_dtype));
+  auto* const out = static_cast<unsigned char*>(args.out);
+  store_zeros(out, out + written.begin * bytes, threads);
+  store_zeros(out + written.end * bytes, out + total * bytes, threads);
 }
 
 }  // namespace graphsafe_gg

@@ -26,20 +26,6 @@ struct OperandStrides {
   int64_t c;
 };
 
-// [begin, end), in elements of the result.
-struct Written {
-  int64_t begin;
-  int64_t end;
-};
-
-__device__ __forceinline__ void store_zeros_around(const Written& written, int64_t total,
-                                                   const KernelArgs& args) {
-  const int bytes = element_bytes(static_cast<DType>(args.out_dtype));
-  auto* const out = static_cast<unsigned char*>(args.out);
-  store_zeros(out, out + written.begin * bytes);
-  store_zeros(out + written.end * bytes, out + total * bytes);
-}
-
 // Walks the k-steps of a tile and starts their copies. Both operands are zero past the depth: a NaN
 // of one would survive a zero of the other.
 template <class Core, bool kAIsKRows, bool kBIsKRows, int kBlockK, int kThreads, bool kStreamsB>
@@ -178,7 +164,7 @@ __device__ __forceinline__ void m_grouped_gemm(const KernelArgs& args) {
   const Written written = run_tiles<TileCore, Tiles, false, kBIsKRows, kBlockK, kStages, kThreads,
                                     (kBlockM <= kMaxStreamedBlockM)>(
       args, {args.k, kTransposeRhs ? args.k : args.n, args.n});
-  store_zeros_around(written, args.m * args.n, args);
+  store_zeros_around(written, args.m * args.n, args, GridThreads::of(threadIdx.x, kThreads));
 }
 
 // out[i] = lhs[rows of i]^T @ dout[rows of i]; a group without rows, or that is none, gets zeros.
@@ -189,7 +175,8 @@ __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
       run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>,
                 KGroupedTiles<kBlockM, kBlockN, kBlockK>, true, true, kBlockK, kStages, kThreads,
                 /*kStreamsB=*/false>(args, {args.k, args.n, args.n});
-  store_zeros_around(written, args.num_groups * args.k * args.n, args);
+  store_zeros_around(written, args.num_groups * args.k * args.n, args,
+                     GridThreads::of(threadIdx.x, kThreads));
 }
 
 }  // namespace graphsafe_gg

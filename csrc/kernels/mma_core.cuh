@@ -58,32 +58,10 @@ class MmaCore {
   }
 
   __device__ void store(const TileOutput& out) const {
-    const int quad = lane_ % 4;
-    const bool is_odd = quad % 2 != 0;
-    const int col = warp_n_ + quad % 2 * 8 + quad / 2 * 4;
-    int row = warp_m_ + lane_ / 4;
-    unsigned char* to = out.at(row, col);
 #pragma unroll
     for (int i = 0; i < kFragsM; ++i) {
       if (warp_m_ + i * 16 >= out.rows) break;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int j = 0; j < kFragsN; j += 2) {
-          // Neighbouring lanes swap, so that each holds 4 columns of one fragment, not 2 of both.
-          const float even[2] = {acc_[i][j][half * 2], acc_[i][j][half * 2 + 1]};
-          const float odd[2] = {acc_[i][j + 1][half * 2], acc_[i][j + 1][half * 2 + 1]};
-          const float got0 = __shfl_xor_sync(0xffffffffu, is_odd ? even[0] : odd[0], 1);
-          const float got1 = __shfl_xor_sync(0xffffffffu, is_odd ? even[1] : odd[1], 1);
-          float v[4] = {is_odd ? got0 : even[0], is_odd ? got1 : even[1], is_odd ? odd[0] : got0,
-                        is_odd ? odd[1] : got1};
-          const int cols_left = row < out.rows ? out.cols - col - j * 8 : 0;
-          add_bias<T>(v, col + j * 8, cols_left, out);
-          store_4(to + j * 8 * element_bytes(out.dtype), v, cols_left, out);
-        }
-        row += 8;
-        to += 8 * out.row_bytes;
-      }
+      store_fragments<T>(acc_[i], warp_m_ + i * 16 + lane_ / 4, warp_n_, lane_ % 4, out);
     }
   }
 

@@ -61,6 +61,10 @@ namespace graphsafe_gg {
     (CUkernel * kernel, CUlibrary library, const char* name))                                  \
   X(kernel_get_function, "cuKernelGetFunction", (CUfunction * function, CUkernel kernel))      \
   X(func_set_attribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value)) \
+  X(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                         \
+    (void* map, int data_type, unsigned rank, void* address, const uint64_t* dims,             \
+     const uint64_t* strides, const unsigned* box, const unsigned* element_strides,            \
+     int interleave, int swizzle, int l2_promotion, int oob_fill))                             \
   X(launch_kernel, "cuLaunchKernel",                                                           \
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
      unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream, void** args,    \

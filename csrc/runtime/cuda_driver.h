@@ -54,4 +54,11 @@ constexpr int kDeviceAttributeMaxSharedMemoryPerMultiprocessor = 81;
 constexpr int kDeviceAttributeMaxSharedMemoryPerBlockOptin = 97;
 constexpr int kFuncAttributeMaxDynamicSharedSizeBytes = 8;
 
+constexpr int kTensorMapDataTypeFloat16 = 6;
+constexpr int kTensorMapDataTypeBfloat16 = 9;
+constexpr int kTensorMapInterleaveNone = 0;
+constexpr int kTensorMapSwizzle128b = 3;
+constexpr int kTensorMapL2Promotion256b = 3;
+constexpr int kTensorMapFloatOobFillNone = 0;
+
 }  // namespace graphsafe_gg::cuda

@@ -110,6 +110,29 @@ Result func_set_attribute(CUfunction function, int attribute, int value) {
   return kSuccess;
 }
 
+// What CUDA asks of a map of 16-bit elements that is swizzled over 128 bytes.
+Result tensor_map_encode_tiled(void* map, int data_type, unsigned rank, void* address,
+                               const uint64_t* dims, const uint64_t* strides, const unsigned* box,
+                               const unsigned* element_strides, int, int swizzle, int, int) {
+  Call call("cuTensorMapEncodeTiled");
+  if (!call.is_open() || !call.enter(call->current_ordinal(), /*is_device_call=*/false)) {
+    return call.result();
+  }
+  const bool is_16_bit =
+      data_type == cuda::kTensorMapDataTypeFloat16 || data_type == cuda::kTensorMapDataTypeBfloat16;
+  bool is_legal = is_16_bit && swizzle == cuda::kTensorMapSwizzle128b && rank >= 1 && rank <= 5 &&
+                  reinterpret_cast<uint64_t>(map) % 64 == 0 &&
+                  reinterpret_cast<uint64_t>(address) % 16 == 0 && box[0] * 2 <= 128;
+  for (unsigned i = 0; i < rank; ++i) {
+    is_legal = is_legal && dims[i] >= 1 && dims[i] <= uint64_t{1} << 32 && box[i] >= 1 &&
+               box[i] <= 256 && element_strides[i] == 1;
+    if (i + 1 < rank) {
+      is_legal = is_legal && strides[i] % 16 == 0 && strides[i] < uint64_t{1} << 40;
+    }
+  }
+  return call.done(is_legal ? kSuccess : kInvalidValue);
+}
+
 Result launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
                      CUstream stream, void** args, void**) {

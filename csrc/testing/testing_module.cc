@@ -13,5 +13,6 @@ NB_MODULE(_testing, m) {
   graphsafe_gg::testing::bind_conformance(m);
   graphsafe_gg::testing::bind_handler_time(m);
   graphsafe_gg::testing::bind_cublaslt(m);
+  graphsafe_gg::testing::bind_configs(m);
   graphsafe_gg::bind_raw(m);
 }

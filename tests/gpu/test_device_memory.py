@@ -19,6 +19,7 @@ SHAPES = {
     "odd_axes": ([33, 0, 70, 9], 115, 67, 45),
     "one_row_each": ([1] * 24, 24, 128, 72),
     "tiny": ([2, 1], 4, 1, 3),
+    "many_rows": ([600, 0, 31], 700, 136, 264),
 }
 # In elements, of the two operands, the sizes and the result.
 OFFSETS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1), (3, 5, 1, 7)]

@@ -38,6 +38,8 @@ def name_in_cuda_h(constant):
     for ours, theirs in {
         "MEM_HOST_ALLOC": "MEMHOSTALLOC",
         "DEVICE_MAP": "DEVICEMAP",
+        "SWIZZLE128": "SWIZZLE_128",
+        "PROMOTION256": "PROMOTION_L2_256",
     }.items():
         words = words.replace(ours, theirs)
     return ("CUDA_" if words.startswith(("ERROR", "SUCCESS")) else "CU_") + words

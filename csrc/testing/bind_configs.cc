@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+// The choice of kernels, for any GPU.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "kernels/config.h"
+#include "kernels/dispatch.h"
+#include "testing/bindings.h"
+
+namespace nb = nanobind;
+
+namespace graphsafe_gg::testing {
+namespace {
+
+Problem make_problem(const std::string& product, const std::string& dtype, bool transpose_rhs,
+                     int64_t num_groups, int64_t m, int64_t k, int64_t n) {
+  Problem problem{};
+  problem.product = product == "drhs" ? Product::kKGrouped : Product::kMGrouped;
+  problem.dtype = dtype == "bfloat16"  ? DType::kBF16
+                  : dtype == "float16" ? DType::kF16
+                                       : DType::kF32;
+  problem.out_dtype = problem.dtype;
+  problem.size_type = IndexType::kS32;
+  problem.transpose_rhs = transpose_rhs;
+  problem.num_sizes = num_groups;
+  problem.num_groups = num_groups;
+  problem.m = m;
+  problem.k = k;
+  problem.n = n;
+  return problem;
+}
+
+nb::dict describe(const Problem& problem, const Config& config, const DeviceTraits& device) {
+  nb::dict entry;
+  const Kernel* kernel = find_kernel(problem, config);
+  entry["kernel"] = kernel == nullptr ? nb::none() : nb::cast(std::string(kernel->symbol));
+  entry["block_m"] = config.block_m;
+  entry["block_n"] = config.block_n;
+  entry["blocks_per_sm"] = config.blocks_per_sm;
+  entry["cluster_size"] = config.cluster_size;
+  entry["smem_bytes"] = config.smem_bytes;
+  entry["grid_blocks"] = grid_blocks(problem, config, device);
+  return entry;
+}
+
+// The default first; with max_group_rows, what these sizes choose comes first instead.
+nb::list kernel_configs(const std::string& product, const std::string& dtype, bool transpose_rhs,
+                        const std::vector<int64_t>& gmkn, const std::vector<int>& traits,
+                        int64_t max_group_rows) {
+  const Problem problem =
+      make_problem(product, dtype, transpose_rhs, gmkn[0], gmkn[1], gmkn[2], gmkn[3]);
+  const DeviceTraits device = {traits[0], traits[1], traits[2], traits[3]};
+  std::vector<Config> configs = candidate_configs(problem, device);
+  if (max_group_rows >= 0) {
+    configs.insert(configs.begin(), choose_config(problem, device, max_group_rows));
+  }
+  nb::list entries;
+  for (const Config& config : configs) entries.append(describe(problem, config, device));
+  return entries;
+}
+
+}  // namespace
+
+void bind_configs(nb::module_& m) {
+  m.def("kernel_configs", &kernel_configs, nb::arg("product"), nb::arg("dtype"),
+        nb::arg("transpose_rhs"), nb::arg("gmkn"), nb::arg("traits"),
+        nb::arg("max_group_rows") = -1);
+}
+
+}  // namespace graphsafe_gg::testing
