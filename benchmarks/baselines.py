@@ -45,7 +45,8 @@ class TorchContestant:
             for _ in range(2):
                 call(0)
         torch.cuda.synchronize()
-        # The torch object owns the memory that the graph uses.
+        # What the graph uses: what the call holds, and memory of the graph's own.
+        self._call = call
         self._owner = torch.cuda.CUDAGraph(keep_graph=True)
         with torch.cuda.graph(
             self._owner, stream=side, capture_error_mode="thread_local"

@@ -8,8 +8,8 @@
 
 namespace graphsafe_gg {
 
-// Host work alone, legal while capturing: a graph keeps its own copy. Leaves maps that are not valid
-// where an address is not a multiple of 16.
+// Host work alone, legal while capturing: a graph keeps its own copy. Leaves maps that are not
+// valid where an address is not a multiple of 16.
 void encode_tensor_maps(const Problem& problem, const Config& config, const void* lhs,
                         const void* rhs, int ordinal, TensorMaps& maps);
 
