@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""K25: the layers under jvp, gradients of gradients, checkpoint and scan."""
+"""K25: the layers under jvp, vmap, gradients of gradients, checkpoint and scan."""
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,22 @@ def test_p077_gradient_of_a_gradient(device, mode):
 
     first = jax.jit(jax.grad(along_by_reverse))(operands)
     assert_trees_close(jax.jit(jax.grad(along_by_forward))(operands), first, 1e-4)
+
+
+@modes
+def test_p079_batched_layers(device, mode):
+    """P-079: vmap over tokens with shared weights, and over everything."""
+    batch = [random_layer(seed=seed) for seed in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch)
+    gradient = jax.grad(loss_of(mode))
+    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(gradient, batch))
+    assert_trees_close(jax.jit(jax.vmap(gradient))(stacked), expected)
+    axes = type(stacked)(0, 0, None, None)
+    mixed = stacked._replace(w_gate_up=batch[0].w_gate_up, w_down=batch[0].w_down)
+    alone = [x._replace(w_gate_up=mixed.w_gate_up, w_down=mixed.w_down) for x in batch]
+    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(gradient, alone))
+    found = jax.jit(jax.vmap(gradient, in_axes=(axes,)))(mixed)
+    assert_trees_close(found, expected)
 
 
 @modes
