@@ -166,8 +166,8 @@ def test_layout_every_kernel_file_is_built():
 
 
 def all_sources():
-    folders = ("csrc", "cmake", "graphsafe_gg", "tests", "benchmarks", "scripts")
-    sources = files(*folders, suffixes=SOURCE_SUFFIXES)
+    folders = ("csrc", "cmake", "graphsafe_gg", "tests", "benchmarks", "examples")
+    sources = files(*folders, "scripts", suffixes=SOURCE_SUFFIXES)
     for name in ("CMakeLists.txt", "Makefile", ".ci/run"):
         sources[name] = (ROOT / name).read_text()
     return sources
