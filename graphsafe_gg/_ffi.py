@@ -53,8 +53,21 @@ def target_name(operation: str) -> str:
     return f"graphsafe_gg_{operation}_v{version}"
 
 
+def product_targets() -> list[str]:
+    """Those with operands that a partitioner may split."""
+    targets = {target for target, _ in _ext.registrations()}
+    return sorted(target for target in targets if "_group_sizes_" not in target)
+
+
+def partitioned(target: str) -> str:
+    """The name of a product until XLA has partitioned it."""
+    return target.replace("graphsafe_gg_", "graphsafe_gg_partitioned_", 1)
+
+
 def target_names() -> list[str]:
-    return sorted({target for target, _ in _ext.registrations()})
+    """Every name that a program may hold."""
+    targets = {target for target, _ in _ext.registrations()}
+    return sorted(targets | {partitioned(target) for target in product_targets()})
 
 
 @functools.cache

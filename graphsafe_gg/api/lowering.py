@@ -11,6 +11,7 @@ from jax.interpreters.mlir import ir
 
 from graphsafe_gg import _ffi
 from graphsafe_gg._errors import message
+from graphsafe_gg.api import partitioning
 from graphsafe_gg.api.operands import unpack
 
 # Fallback of csrc/runtime/sites.h, as far as the lowering decides it.
@@ -102,7 +103,7 @@ def _product(
     else:
         values, avals = values._replace(ticket=None), avals._replace(ticket=None)
     rule = jax.ffi.ffi_lowering(_ffi.target_name(f"{product}_{mode}"))
-    return rule(
+    results = rule(
         ctx.replace(avals_in=[*ctx.avals_in[:3], *avals.present()]),
         *operands[:3],
         *values.present(),
@@ -112,6 +113,9 @@ def _product(
         group_offset=np.int64(group_offset),
         **attributes,
     )
+    if partitioning.is_partitioned(ctx.module_context.axis_context):
+        partitioning.mark(results[0].owner, attributes["transpose_rhs"])
+    return results
 
 
 def _ticket(ctx, aval, given, sizes):

@@ -137,13 +137,3 @@ def test_grouped_gemm_sharding_two_devices_in_turn(mode):
         assert products.out.devices() == {(first, second)[which]}
         assert_products_close(products, truth_of(put[which][1]))
     assert_bit_equal(results[0][0].out, results[2][0].out)
-
-
-@modes
-def test_grouped_gemm_sharding_without_shard_map_is_right(mode):
-    """Under plain jit a sharded operand is gathered first: right, but not sharded."""
-    operands = random_operands([5, 0, 15], 24, 16, 24)
-    mesh = mesh_of_two()
-    lhs = jax.device_put(operands.lhs, NamedSharding(mesh, P("x")))
-    rest = jax.device_put(operands[1:], NamedSharding(mesh, P()))
-    assert_products_close(run_products(lhs, *rest, mode=mode), truth_of(operands))
