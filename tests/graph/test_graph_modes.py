@@ -165,3 +165,22 @@ def test_modes_copy_that_a_branch_waits_for_keeps_the_conditional_out(branch):
     assert MISPLACED not in {found.verdict for found in report.findings}
     (conditional,) = (op for op in report.operations if op.kind == "kConditional")
     assert conditional.graph is None
+
+
+def test_modes_copy_whose_gemm_xla_removes_is_named():
+    """The ticket leaves the branch and the product is thrown away: XLA keeps the copy
+    with its event and captures the conditional, which CUDA refuses."""
+
+    def step(x, w, sizes):
+        def wasteful(x):
+            x, copied = gg.copy_group_sizes(sizes * 2, before=x)
+            y = gg.grouped_gemm(x, w, copied, mode="async")
+            return jnp.where(False, y, x), copied.ticket
+
+        x, ticket = jax.lax.cond(sizes[0] > 3, wasteful, lambda x: wasteful(x + 1), x)
+        return steps.pair(x, w, sizes), ticket
+
+    report = inspect_graph(step, *steps.PAIR_ARGS)
+    assert copies(report)
+    assert {found.operation for found in report.findings} == set(copies(report))
+    assert {found.verdict for found in report.findings} == {MISPLACED}
