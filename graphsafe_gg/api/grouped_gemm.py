@@ -82,7 +82,7 @@ def grouped_gemm(
     batch becomes one product of more rows or groups; no weight is copied, nothing
     loops, and async calls make their own copy of the sizes (design/vmap.md). A mapped
     layer or stack raises.
-    Sharding: inside shard_map, or under a plain jit over n and k, which are partitioned;
+    Sharding: inside shard_map, or under a plain jit over n and k, which are split;
     sharded rows or groups raise there, with advice (design/sharding.md).
 
     Graph safety: "device" never reads group_sizes on the host, launches one kernel
