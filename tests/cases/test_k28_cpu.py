@@ -19,7 +19,11 @@ from support.products import (
 )
 
 import graphsafe_gg as gg
-from graphsafe_gg.testing import assert_close, reference_grouped_gemm
+from graphsafe_gg.testing import (
+    assert_bit_equal,
+    assert_close,
+    reference_grouped_gemm,
+)
 
 modes = pytest.mark.parametrize("mode", MODES)
 SIZES = [2, 0, 4]
