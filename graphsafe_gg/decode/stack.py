@@ -9,7 +9,7 @@ loop that donates its state: a captured graph is then replayed, not captured aga
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -192,7 +192,7 @@ def _step(
     traces = []
     for layer_idx, layer in enumerate(layers):
         normed = _rms_norm(tokens)
-        options = {
+        options: dict[str, Any] = {
             "activation": config.model.activation,
             "mode": mode,
             "name": f"decode.{mode}.layer{layer_idx}",
