@@ -12,11 +12,11 @@ import graphsafe_gg as gg
 from graphsafe_gg.mlp import PRE_ACTIVATION
 
 modes = pytest.mark.parametrize("mode", ["device", "async"])
-POLICIES = {
-    "everything again": None,
-    "dots": jax.checkpoint_policies.dots_saveable,
-    "pre-activation": jax.checkpoint_policies.save_only_these_names(PRE_ACTIVATION),
-}
+POLICIES = (
+    None,
+    jax.checkpoint_policies.dots_saveable,
+    jax.checkpoint_policies.save_only_these_names(PRE_ACTIVATION),
+)
 
 
 def loss_of(mode, recompute=False):
@@ -27,8 +27,7 @@ def loss_of(mode, recompute=False):
     return loss
 
 
-@modes
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(("mode", "recompute"), [("device", True), ("async", False)])
 def test_p077_forward_mode_agrees_with_reverse_mode(device, mode, recompute):
     """P-077: jvp and linearize, and a gradient through a jvp."""
     operands, tangents = random_layer(), random_layer(seed=1)
@@ -59,24 +58,26 @@ def test_p077_gradient_of_a_gradient(device, mode):
     assert_trees_close(jax.jit(jax.grad(along_by_forward))(operands), first, 1e-4)
 
 
-@modes
-def test_p079_batched_layers(device, mode):
-    """P-079: vmap over tokens with shared weights, and over everything."""
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_p079_batched_layers(device, is_shared):
+    """P-079: vmap over everything, and over tokens with shared experts."""
     batch = [random_layer(seed=seed) for seed in range(3)]
+    if is_shared:
+        batch = [layer._replace(w_gate_up=batch[0].w_gate_up) for layer in batch]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch)
-    gradient = jax.grad(loss_of(mode))
-    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(gradient, batch))
-    assert_trees_close(jax.jit(jax.vmap(gradient))(stacked), expected)
-    axes = type(stacked)(0, 0, None, None)
-    mixed = stacked._replace(w_gate_up=batch[0].w_gate_up, w_down=batch[0].w_down)
-    alone = [x._replace(w_gate_up=mixed.w_gate_up, w_down=mixed.w_down) for x in batch]
-    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(gradient, alone))
-    found = jax.jit(jax.vmap(gradient, in_axes=(axes,)))(mixed)
+    axes = jax.tree.map(lambda _: 0, stacked)
+    if is_shared:
+        stacked = stacked._replace(w_gate_up=batch[0].w_gate_up)
+        axes = axes._replace(w_gate_up=None)
+    gradient = jax.grad(loss_of("device"))
+    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(jax.jit(gradient), batch))
+    found = jax.jit(jax.vmap(gradient, in_axes=(axes,)))(stacked)
     assert_trees_close(found, expected)
 
 
-@modes
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("mode", "policy"), [*(("device", p) for p in POLICIES), ("async", None)]
+)
 def test_p078_checkpointed_layers_in_a_scan(device, mode, policy):
     """P-078: six layers, whatever is kept, have the gradients of a plain loop."""
     layers = [random_layer(seed=seed) for seed in range(6)]
@@ -87,7 +88,7 @@ def test_p078_checkpointed_layers_in_a_scan(device, mode, policy):
         return tokens + gg.moe_mlp(tokens, *layer, top_k=TOP_K, mode=mode), None
 
     def by_scan(tokens, stacked):
-        kept = jax.checkpoint(block, policy=POLICIES[policy])
+        kept = jax.checkpoint(block, policy=policy)
         return jnp.sum(jax.lax.scan(kept, tokens, stacked)[0] ** 2)
 
     def by_loop(tokens, stacked):

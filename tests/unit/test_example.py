@@ -5,6 +5,7 @@
 import importlib
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 from support.decode_run import TINY, install_tiny_model
@@ -51,6 +52,9 @@ def test_example_says_which_mode_decodes_other_tokens(example, monkeypatch, tmp_
     def wrong(params, prompts, config, mode):
         return right(params, prompts, config, mode) + (mode == "async")
 
+    untrained = lambda config, *_: (example.init_params(config, jax.random.key(0)), [0])  # noqa: E731
+    monkeypatch.setattr(example, "train", untrained)
+    monkeypatch.setattr(example, "MODES", ("sync", "async"))
     monkeypatch.setattr(example, "decode", wrong)
     with pytest.raises(SystemExit, match="mode async decoded other tokens"):
         example.run(tiny_config(example), 1, "tiny", str(tmp_path / "sizes.npz"))
