@@ -10,6 +10,8 @@ from graphsafe_gg.api.group_sizes import GroupSizes as GroupSizes
 from graphsafe_gg.api.group_sizes import copy_group_sizes as copy_group_sizes
 from graphsafe_gg.api.group_sizes import group_sizes_of as group_sizes_of
 from graphsafe_gg.api.grouped_gemm import grouped_gemm as grouped_gemm
+from graphsafe_gg.api.ragged_dot import ragged_dot as ragged_dot
+from graphsafe_gg.api.ragged_dot import ragged_dot_general as ragged_dot_general
 from graphsafe_gg.mlp import Permutation as Permutation
 from graphsafe_gg.mlp import grouped_layernorm_mlp as grouped_layernorm_mlp
 from graphsafe_gg.mlp import grouped_mlp as grouped_mlp

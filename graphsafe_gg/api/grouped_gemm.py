@@ -10,6 +10,7 @@ from graphsafe_gg import _config, _runtime
 from graphsafe_gg.api import disabled, manual_axes, primitives, validation
 from graphsafe_gg.api.call_site import call_site, default_name
 from graphsafe_gg.api.group_sizes import GroupSizes
+from graphsafe_gg.api.mode import choose_mode
 from graphsafe_gg.api.operands import Index, OptionalOperands
 from graphsafe_gg.api.precision import check_precision
 
@@ -133,7 +134,7 @@ def grouped_gemm(
         )
     site = call_site(name or default_name(op, rhs))
     _runtime.raise_recorded_errors(site % 2**64)
-    mode = _choose_mode(mode)
+    mode = choose_mode(mode)
     optional = OptionalOperands(
         ticket if mode == "async" else None,
         bias,
@@ -164,9 +165,3 @@ def _sizes_and_ticket(group_sizes):
     if isinstance(group_sizes, GroupSizes):
         return jnp.asarray(group_sizes.sizes), group_sizes.ticket
     return jnp.asarray(group_sizes), None
-
-
-def _choose_mode(mode: str) -> str:
-    if _config.FORCED_MODE:
-        return _config.FORCED_MODE
-    return "device" if mode == "auto" else mode

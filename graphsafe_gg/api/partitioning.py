@@ -13,8 +13,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 from jax._src import xla_bridge
-from jax._src.lib import xla_client
 from jax.interpreters.mlir import ir
+from jaxlib import xla_client
 
 from graphsafe_gg import _ffi
 from graphsafe_gg._errors import message
@@ -38,7 +38,7 @@ def is_partitioned(axis_context) -> bool:
     return getattr(axis_context, "num_devices", 1) > 1
 
 
-def mark(call: ir.Operation, transpose_rhs: bool) -> None:
+def mark(call, transpose_rhs: bool) -> None:
     """Leaves a custom call to the partitioner."""
     target = ir.StringAttr(call.attributes["call_target_name"]).value
     call.attributes["call_target_name"] = ir.StringAttr.get(_ffi.partitioned(target))
@@ -73,7 +73,7 @@ def _rest(ranks) -> list[str]:
     return ["abc"[: rank - 1] + "n" if rank > 1 else "abc"[:rank] for rank in ranks]
 
 
-def _shardy_rule(axes: _Axes, call: ir.Operation) -> str:
+def _shardy_rule(axes: _Axes, call) -> str:
     sizes, mappings = {}, []
     groups = (axes.operands, call.operands), ((axes.result,), call.results)
     for names, values in groups:
