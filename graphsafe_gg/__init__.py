@@ -5,6 +5,7 @@
 from graphsafe_gg._errors import GroupSizesError as GroupSizesError
 from graphsafe_gg._runtime import check as check
 from graphsafe_gg._runtime import stats as stats
+from graphsafe_gg.api.explain import explain as explain
 from graphsafe_gg.api.export import export_safety_checks as export_safety_checks
 from graphsafe_gg.api.group_sizes import GroupSizes as GroupSizes
 from graphsafe_gg.api.group_sizes import copy_group_sizes as copy_group_sizes
