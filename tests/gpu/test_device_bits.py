@@ -10,6 +10,8 @@ from support.operands import DTYPES, random_operands
 from support.platforms import is_cuda
 from support.products import assert_products_bit_equal, check_products, run_products
 
+from graphsafe_gg.testing import assert_bit_equal
+
 pytestmark = pytest.mark.gpu
 
 SHAPES = {
@@ -68,3 +70,25 @@ def test_device_bits_of_a_row_do_not_depend_on_the_others(device, dtype):
     else:
         for result in results:
             assert jnp.allclose(result, results[0], rtol=0.05, atol=0.5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("transpose_rhs", [False, True], ids=["gkn", "gnk"])
+def test_device_bits_of_a_row_do_not_depend_on_how_many_there_are(
+    device, dtype, transpose_rhs
+):
+    """Few rows and many go through other kernels; on sm_90 mma.sync and wgmma."""
+    options = {"transpose_rhs": transpose_rhs}
+    many = random_operands([150, 0, 200], 400, 520, 264, dtype, **options)
+    few = many._replace(
+        lhs=many.lhs[:5], group_sizes=np.array([5, 0, 0]), dout=many.dout[:5]
+    )
+    of_many, of_few = (
+        run_products(*rows, mode="device", **options) for rows in (many, few)
+    )
+    for name in ("out", "dlhs"):
+        got, wanted = getattr(of_few, name), getattr(of_many, name)[:5]
+        if is_cuda(device):
+            assert_bit_equal(got, wanted, what=name)
+        else:
+            assert jnp.allclose(got, wanted, rtol=0.05, atol=0.5)
