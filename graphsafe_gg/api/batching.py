@@ -46,10 +46,10 @@ def batch_grouped_gemm(bind, operands, dims, **params):
     )
     bias = rest.bias
     if dims[1]:
-        rhs = rhs.reshape(-1, *rhs.shape[2:])
+        rhs = _merge(rhs)
         if bias is not None:
             bias = bias if is_batched.bias else _repeat(bias, batch)
-            bias = bias.reshape(-1, bias.shape[-1])
+            bias = _merge(bias)
     one = OptionalOperands(bias=bias, layer=rest.layer)
     out = bind(
         order.gather(lhs),
@@ -109,18 +109,18 @@ def batch_copy(operands, dims):
 
 
 def _interleave(bind, lhs, rhs, sizes, rest, batch, params):
-    m = lhs.shape[1]
+    m, n = lhs.shape[1], rhs.shape[-2 if params["transpose_rhs"] else -1]
     limits = jnp.iinfo(sizes.dtype)
     # A bad size stays bad, and its product with the batch in range.
     clipped = jnp.clip(sizes, max(limits.min, -1), min(limits.max, m + 1))
     out = bind(
-        jnp.swapaxes(lhs, 0, 1).reshape(m * batch, -1),
+        _merge(jnp.swapaxes(lhs, 0, 1)),
         rhs,
         clipped.astype(row_dtype((m + 1) * batch)) * batch,
         *rest.present(),
         **{**params, "optional": rest.bits},
     )
-    return out.reshape(m, batch, -1), 1
+    return out.reshape(m, batch, n), 1
 
 
 def _with_batched_bias(bind, operands, dims, rest, batch, params):
@@ -192,4 +192,11 @@ def _repeat(operand, batch: int):
 
 def _columns(rows):
     """(batch, m, x) -> (m, batch * x)."""
-    return jnp.swapaxes(rows, 0, 1).reshape(rows.shape[1], -1)
+    batch, m, x = rows.shape
+    return jnp.swapaxes(rows, 0, 1).reshape(m, batch * x)
+
+
+def _merge(operand):
+    """The first two axes as one. No -1: any axis may be empty."""
+    a, b, *rest = operand.shape
+    return operand.reshape(a * b, *rest)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from graphsafe_gg._errors import message
@@ -85,6 +86,8 @@ def group_sizes_of(
         raise ValueError(
             message(op, "num_experts", "be >= 0", num_experts, "Pass the group count.")
         )
-    expert_idx = expert_idx.astype(jnp.int32)
-    hits = expert_idx.reshape(-1, 1) == jnp.arange(num_experts)[None, :]
+    # In 32 bits a wider id past them would count as another.
+    dtype = expert_idx.dtype if expert_idx.dtype.itemsize == 8 else np.dtype(np.int32)
+    expert_idx = expert_idx.astype(dtype).reshape(expert_idx.size, 1)
+    hits = expert_idx == jnp.arange(num_experts, dtype=dtype)[None, :]
     return copy_group_sizes(jnp.sum(hits, axis=0, dtype=jnp.int32), before=before)

@@ -32,7 +32,8 @@ class RowOrder(NamedTuple):
 
     def gather(self, rows: jax.Array) -> jax.Array:
         """(batch, m, x) in the order of the one product."""
-        flat = rows.reshape(-1, rows.shape[-1])
+        batch, m, x = rows.shape
+        flat = rows.reshape(batch * m, x)
         return flat.at[self.source].get(unique_indices=True, mode="promise_in_bounds")
 
     def scatter(self, rows: jax.Array) -> jax.Array:

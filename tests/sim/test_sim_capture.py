@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from simulated import MANY_GROUPS, MORE_THAN_ALL_SLOTS, Copies, Gemm, Operands
 
+from graphsafe_gg import _ffi, _testing, raw
+
 MODES = ["device", "sync", "async"]
 
 
@@ -58,6 +60,16 @@ def test_capture_of_another_thread_survives_recycled_slots(sim):
     stream = sim.begin_foreign_capture()
     run_on_thread(other.run)
     assert sim.end_foreign_capture(stream) == 0
+
+
+def test_capture_of_another_thread_survives_a_raw_slot_used_again(sim, monkeypatch):
+    """Finding out that nobody holds it polls its event."""
+    monkeypatch.setattr(_ffi, "RawSlot", _testing.RawSlot)
+    raw.Slot(3)
+    stream = sim.begin_foreign_capture()
+    run_on_thread(lambda: raw.Slot(3))
+    assert sim.end_foreign_capture(stream) == 0
+    assert _testing.device_stats(0)["slots"] == 1
 
 
 def test_capture_of_another_thread_survives_a_failed_wait(sim):

@@ -142,6 +142,13 @@ def test_raw_slot_with_a_pending_copy_is_not_used_again(sim):
             other.wait()
 
 
+def test_raw_slot_used_again_holds_nothing_of_its_last_owner(sim):
+    replay_once(sim)
+    with pytest.raises(ValueError, match="no copy has run"):
+        raw.Slot(3).wait()
+    assert _testing.device_stats(0)["slots"] == 1
+
+
 def test_raw_wait_is_for_the_copy_alone(sim):
     """What stands behind the copy is still pending when the host has the sizes."""
     layer = Layer(sim)

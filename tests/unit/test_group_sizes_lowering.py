@@ -197,6 +197,13 @@ def test_group_sizes_of_counts_rows():
     assert gg.group_sizes_of(ids, 3).sizes.tolist() == [1, 1, 2]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_group_sizes_of_drops_ids_past_32_bits(dtype):
+    with jax.enable_x64(True):
+        ids = jnp.array([2**32, 2**33 + 1, 0, 1, 1], dtype)
+        assert gg.group_sizes_of(ids, 2).sizes.tolist() == [1, 2]
+
+
 def test_group_sizes_of_holds_the_copy_in_front():
     ids = jnp.array([0, 2, 2, 1])
     x, sizes = gg.group_sizes_of(ids, 3, before=X)

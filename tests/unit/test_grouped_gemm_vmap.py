@@ -228,6 +228,23 @@ def test_grouped_gemm_vmap_of_nothing(device):
     np.testing.assert_array_equal(out, np.zeros((BATCH, M, N)))
 
 
+@each_mapping
+@pytest.mark.parametrize("empty", ["m", "k", "n"])
+def test_grouped_gemm_vmap_of_an_empty_axis(device, axes, empty):
+    lhs, rhs, sizes = operands(axes)
+    lhs = {"m": lhs[..., :0, :], "k": lhs[..., :0], "n": lhs}[empty]
+    rhs = {"m": rhs, "k": rhs[..., :0, :], "n": rhs[..., :0]}[empty]
+    sizes = sizes * (empty != "m")
+
+    def total(lhs, rhs):
+        return jnp.sum(jax.vmap(gg.grouped_gemm, in_axes=axes)(lhs, rhs, sizes))
+
+    value, gradients = jax.value_and_grad(total, argnums=(0, 1))(lhs, rhs)
+    assert value == 0
+    for gradient, operand in zip(gradients, (lhs, rhs), strict=True):
+        np.testing.assert_array_equal(gradient, np.zeros(operand.shape))
+
+
 def test_grouped_gemm_vmap_bias_is_rounded_once(device):
     """A mapped bias on shared weights: added in float32."""
     lhs, rhs, sizes = operands((0, None, 0), jnp.bfloat16)

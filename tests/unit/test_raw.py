@@ -112,6 +112,12 @@ def test_cuda_array_interface_is_read_without_a_copy():
         raw.as_device_array("lhs", WithInterface((2, 3), "<f4", strides=(4, 8)))
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (2, 0, 4), (0, 3)])
+def test_empty_arrays_are_contiguous_whatever_their_strides(shape):
+    array = WithInterface(shape, "<f4", strides=(64,) * len(shape))
+    assert raw.as_device_array("lhs", array).shape == shape
+
+
 def test_dlpack_describes_the_array():
     array = jnp.zeros((2, 3), jnp.bfloat16)
     address, shape, strides, dtype, device = _ffi.raw_dlpack(array)
