@@ -3,6 +3,7 @@
 """A plain sharded jit on 8 devices: k and n are partitioned, the rest is refused.
 
 The devices are CPUs of a process of their own, which the tests of this file share.
+K32, P-100: nothing is gathered in silence.
 """
 
 import json
