@@ -95,7 +95,7 @@ DeviceState::DeviceState(int ordinal, const Opened& opened)
     : ordinal_(ordinal),
       context_(opened.context),
       traits_(opened.traits),
-      sites_(ordinal),
+      sites_(ordinal, opened.context),
       slots_(ordinal),
       size_copies_(ordinal),
       cublaslt_(ordinal) {}

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
+
+#include "runtime/context_guard.h"
 
 namespace graphsafe_gg {
 
@@ -51,7 +54,14 @@ uint64_t Site::num_guard_trips() const {
   return __atomic_load_n(&host_record->guard_trips, __ATOMIC_RELAXED);
 }
 
-SiteTable::SiteTable(int ordinal) : records_(kMaxRecords * sizeof(SiteRecord), ordinal) {}
+SiteTable::SiteTable(int ordinal, CUcontext context) : ordinal_(ordinal), context_(context) {
+  add_slab();
+}
+
+void SiteTable::add_slab() {
+  const ContextGuard guard(cuda_api(), context_, ordinal_);
+  slabs_.emplace_back(kSlabRecords * sizeof(SiteRecord), ordinal_);
+}
 
 Site& SiteTable::at(uint64_t id) {
   {
@@ -60,15 +70,20 @@ Site& SiteTable::at(uint64_t id) {
     if (found != sites_.end()) return *found->second;
   }
   std::unique_lock<std::shared_mutex> lock(mutex_);
-  const auto [entry, is_new] = sites_.try_emplace(id);
-  if (is_new) {
-    const size_t index = std::min(sites_.size() - 1, kMaxRecords - 1);
-    entry->second = std::make_unique<Site>();
-    entry->second->id = id;
-    entry->second->device_record = reinterpret_cast<SiteRecord*>(records_.device()) + index;
-    entry->second->host_record = static_cast<SiteRecord*>(records_.host()) + index;
-  }
-  return *entry->second;
+  const auto found = sites_.find(id);
+  if (found != sites_.end()) return *found->second;
+  if (sites_.size() == slabs_.size() * kSlabRecords) add_slab();
+  const size_t index = sites_.size() % kSlabRecords;
+  auto site = std::make_unique<Site>();
+  site->id = id;
+  site->device_record = reinterpret_cast<SiteRecord*>(slabs_.back().device()) + index;
+  site->host_record = static_cast<SiteRecord*>(slabs_.back().host()) + index;
+  return *sites_.emplace(id, std::move(site)).first->second;
+}
+
+size_t SiteTable::pinned_bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return slabs_.size() * kSlabRecords * sizeof(SiteRecord);
 }
 
 std::vector<Site*> SiteTable::all() const {

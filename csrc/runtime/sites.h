@@ -67,21 +67,24 @@ struct Site {
 
 class SiteTable {
  public:
-  explicit SiteTable(int ordinal);
+  SiteTable(int ordinal, CUcontext context);
 
-  // Enters the site at first. References stay valid. When the records are used up, further sites
-  // share the last one.
+  // Enters the site at first. References stay valid.
   Site& at(uint64_t id);
   // In order of id.
   std::vector<Site*> all() const;
-  size_t pinned_bytes() const { return records_.size_bytes(); }
+  size_t pinned_bytes() const;
 
  private:
-  static constexpr size_t kMaxRecords = 1024;
+  void add_slab();
 
-  PinnedBuffer records_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<Site>> sites_;  // guarded by mutex_
+  static constexpr size_t kSlabRecords = 1024;
+
+  const int ordinal_;
+  const CUcontext context_;
+  mutable std::shared_mutex mutex_;  // guards all below
+  std::vector<PinnedBuffer> slabs_;
+  std::unordered_map<uint64_t, std::unique_ptr<Site>> sites_;
 };
 
 }  // namespace graphsafe_gg
