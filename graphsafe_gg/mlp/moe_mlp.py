@@ -72,6 +72,7 @@ def moe_mlp(
 
     Under jit, grad, jvp, vmap and scan: as `grouped_gemm`, in tokens, router_logits,
     weights and biases. NaN in router_logits: as `route`; it reaches its own tokens.
+    Sharding: inside shard_map; under a plain jit only weights may be split, over f.
     Graph safety: that of `grouped_gemm` in the same mode; routing and permutation
     stay on the device.
     Cost: two products of t * top_k rows, one sort of t * top_k numbers; in mode
