@@ -75,6 +75,7 @@ void bind_runtime(nb::module_& m) {
     cuda_api();
   });
   m.def("set_wait_deadline", &set_wait_deadline, nb::arg("seconds"));
+  m.def("set_wait_warning", &set_wait_warning_for_testing, nb::arg("seconds"));
   m.def("name_call_site", &name_call_site, nb::arg("site"), nb::arg("name"));
 }
 

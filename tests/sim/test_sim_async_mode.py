@@ -213,6 +213,21 @@ def test_async_mode_deadline_is_an_error_and_the_next_call_is_right(simulate):
     gemm.check([3, 2, 1])
 
 
+def test_async_mode_long_wait_is_reported_once_by_name(simulate, capfd):
+    sim = simulate(steps_per_query=0, background=True)
+    _testing.name_call_site(4545, "layers_3/slow")
+    gemm = Gemm(sim, "async", site=4545)
+    _testing.set_wait_warning(0.01)
+    try:
+        with gate_closed_at_most(sim, 0.1):
+            gemm.run([1, 2, 3])
+        gemm.check([3, 2, 1])
+    finally:
+        _testing.set_wait_warning(60.0)
+    err = capfd.readouterr().err
+    assert err.count("s for group sizes at call site layers_3/slow;") == 1
+
+
 @pytest.mark.parametrize("context", ["none", "other"])
 def test_async_mode_runs_under_any_current_context(simulate, context):
     sim = simulate(num_devices=2)
