@@ -9,6 +9,7 @@ from graphsafe_gg.mlp.layernorm_mlp import (
 )
 from graphsafe_gg.mlp.moe_mlp import moe_mlp as moe_mlp
 from graphsafe_gg.mlp.moe_mlp import routed_mlp as routed_mlp
+from graphsafe_gg.mlp.permute import ROW_ORDER as ROW_ORDER
 from graphsafe_gg.mlp.permute import Permutation as Permutation
 from graphsafe_gg.mlp.permute import permute as permute
 from graphsafe_gg.mlp.permute import unpermute as unpermute

@@ -56,8 +56,9 @@ def record_sizes(
     Under jit: functions are traced and compiled anew inside the block, and the
     programs from before serve again after it. A program that was compiled ahead of
     time before the block is not recorded. Under grad of a layer inside
-    `jax.checkpoint`, the layer runs twice and is recorded twice. Not under vmap, and
-    on one device: JAX has no ordered callback there.
+    `jax.checkpoint`, the layer runs twice and is recorded twice. Under vmap each
+    element of the batch is a call. On one device only: JAX raises on several, where
+    it has no ordered callbacks.
     Graph safety: a host callback in each layer keeps it out of the graph.
     Cost: inside, one copy of the sizes to the host and one wait a layer. Outside,
     none: the programs are the same.

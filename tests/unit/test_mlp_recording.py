@@ -89,6 +89,30 @@ def test_record_sizes_under_grad_records_each_layer_once(tmp_path):
     assert load_group_sizes(path).group_sizes.shape == (1, LAYERS, G)
 
 
+def test_record_sizes_under_vmap_takes_each_element_for_a_call(tmp_path):
+    steps, (layer, _) = random_model()
+    path = tmp_path / "sizes.npz"
+    batched = jax.vmap(lambda tokens: forward(tokens, [layer])[1][0])
+    with gg.record_sizes(path, top_k=TOP_K, num_layers=1):
+        choices = jax.jit(batched)(steps)
+    expected = [[counts(expert_idx)] for expert_idx in choices]
+    np.testing.assert_array_equal(load_group_sizes(path).group_sizes, expected)
+
+
+def test_record_sizes_refuses_several_devices(tmp_path):
+    (tokens, *_), layers = random_model()
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), ("x",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    tokens = jax.device_put(tokens, everywhere)
+
+    def record():
+        with gg.record_sizes(tmp_path / "sizes.npz", top_k=1, num_layers=1):
+            jax.jit(forward)(tokens, layers)
+
+    with pytest.raises(ValueError, match="not supported for more than 1 device"):
+        record()
+
+
 def test_record_sizes_costs_nothing_outside(tmp_path):
     (tokens, *_), layers = random_model()
     program = lambda: jax.jit(forward).lower(tokens, layers).as_text()  # noqa: E731
