@@ -82,16 +82,40 @@ def test_sync_mode_bad_sizes_leak_nothing(sim):
         assert after[name] == before[name]
 
 
-def test_sync_mode_copy_failure_leaks_at_most_its_buffer(sim):
+def test_sync_mode_copy_failure_leaks_nothing(sim):
     sim.allowed_leaks |= {"events", "pinned"}
     gemm = Gemm(sim, "sync")
     gemm.check([1, 2, 3])
+    copy_bytes = _testing.device_stats(0)["copy_bytes"]
     before = sim.live_counts()
     sim.inject("cuMemcpyDtoHAsync", 719, stage="execute-eager")
     with pytest.raises(_testing.ExecutionError, match="cuMemcpyDtoHAsync failed"):
         gemm.run([1, 2, 3])
     gemm.check([3, 2, 1])
-    assert sim.live_counts()["pinned"] <= before["pinned"] + 1
+    assert sim.live_counts()["pinned"] == before["pinned"]
+    assert _testing.device_stats(0)["copy_bytes"] == copy_bytes
+
+
+def test_sync_mode_buffer_of_a_pending_copy_is_not_used_again(simulate):
+    """A wait that ended early leaves a copy on its way: two such, two buffers."""
+    sim = simulate(steps_per_query=0, background=True)
+    gemm = Gemm(sim, "sync")
+    gemm.check([1, 2, 3])
+    one_buffer = _testing.device_stats(0)["copy_bytes"]
+    _testing.set_wait_deadline(0.01)
+    sim.close_gate()
+    try:
+        for _ in range(2):
+            with pytest.raises(_testing.ExecutionError, match="GG_WAIT_DEADLINE_S"):
+                gemm.run([1, 2, 3])
+        assert _testing.device_stats(0)["copy_bytes"] == 2 * one_buffer
+    finally:
+        _testing.set_wait_deadline(0.0)
+        sim.open_gates()
+    sim.drain()
+    for sizes in ([3, 2, 1], [0, 6, 0], [2, 2, 2]):
+        gemm.check(sizes)
+    assert _testing.device_stats(0)["copy_bytes"] == 2 * one_buffer
 
 
 @pytest.mark.parametrize("context", ["none", "other"])
