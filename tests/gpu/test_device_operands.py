@@ -110,3 +110,47 @@ def test_device_operands_out_of_range_are_recorded(device, offset, layer, rule):
         out = local_call(*arrays, jnp.int32(1), jnp.int32(at), name="beyond")
         assert_bit_equal(out, expected(*arrays, 1, at, False))
     gg.check()
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("transpose_rhs", [False, True])
+def test_device_operands_with_many_rows_a_group(device, dtype, transpose_rhs):
+    """Rows enough for the kernel of large groups, where the architecture has one."""
+    rng = np.random.default_rng(1)
+    sizes = np.array([700, 0, 129, 1000, 64, 300], np.int32)
+    m, k, n, local, layers = 2304, 128, 256, 3, 2
+    inner = (n, k) if transpose_rhs else (k, n)
+    shapes = ((m, k), (layers, local, *inner), (layers, local, n))
+    lhs, rhs, bias = (
+        jnp.asarray(rng.standard_normal(s, np.float32), dtype) for s in shapes
+    )
+    call = jax.jit(
+        functools.partial(
+            gg.grouped_gemm, transpose_rhs=transpose_rhs, mode="device", name="many"
+        )
+    )
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for offset in range(4):
+        for layer in range(layers):
+            out = np.asarray(
+                call(
+                    lhs,
+                    rhs,
+                    sizes,
+                    bias=bias,
+                    group_offset=jnp.int32(offset),
+                    layer=jnp.int32(layer),
+                ),
+                np.float32,
+            )
+            wanted = np.zeros((m, n), np.float32)
+            for i in range(local):
+                rows = slice(starts[offset + i], starts[offset + i + 1])
+                weights = np.asarray(rhs[layer, i], np.float32)
+                weights = weights.T if transpose_rhs else weights
+                wanted[rows] = np.asarray(lhs[rows], np.float32) @ weights
+                wanted[rows] += np.asarray(bias[layer, i], np.float32)
+            np.testing.assert_allclose(out, wanted, 0.01, 0.15)
+            alien = np.ones(m, bool)
+            alien[starts[offset] : starts[offset + local]] = False
+            np.testing.assert_array_equal(out[alien], 0)

@@ -19,6 +19,13 @@ SIZES = np.array([3, 0, 5, 2], np.int32)
 Numbers = jax.lax.RaggedDotDimensionNumbers
 
 
+@pytest.fixture(autouse=True)
+def _exact_lax():
+    """On a GPU lax multiplies float32 in TF32 otherwise."""
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
 def normal(*shape, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal(shape, np.float32).astype(dtype)
