@@ -63,6 +63,7 @@ REPORT = """
 for mode in ("sync", "unnamed"):
     try:
         jax.block_until_ready(jax.jit(programs[mode])(lhs, rhs, sizes - 9))
+        gg.check()  # mode device records
         raise SystemExit("bad sizes passed")
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         counts[mode] = str(error)
