@@ -30,7 +30,7 @@ size_t sink_class(size_t ticket_bytes) {
 // True if the slot can serve another ticket of this size.
 bool is_idle(const Slot& slot, size_t ticket_bytes) {
   return slot.size_bytes == ticket_bytes && slot.num_graphs.load() == 0 &&
-         slot.num_readers.load() == 0 && slot.event.is_done();
+         slot.num_readers.load() == 0 && !slot.is_untracked.load() && slot.event.is_done();
 }
 
 }  // namespace

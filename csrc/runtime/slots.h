@@ -28,6 +28,9 @@ struct Slot {
   Event event;
   std::atomic<int> num_graphs{0};
   std::atomic<int> num_readers{0};
+  // Work that writes to it may be in a stream with no event behind it yet, or, where a driver call
+  // failed in between, ever.
+  std::atomic<bool> is_untracked{false};
 };
 
 // Keeps a slot from being recycled while a host reads it. Null when there is none.

@@ -65,6 +65,19 @@ def test_raw_copy_that_fails_raises_and_the_next_works(sim, layer, stream, funct
     copy_and_wait(layer, stream, (3, 2, 1))
 
 
+def test_raw_slot_of_a_copy_without_its_event_is_not_used_again(sim, layer, stream):
+    """The write that no event stands behind would reach the next owner's slot."""
+    layer.set_sizes((1, 2, 3))
+    sim.inject("cuEventRecordWithFlags", UNKNOWN)
+    with pytest.raises(RuntimeError, match="cuEventRecordWithFlags failed"):
+        copy(layer, stream)
+    layer.slot = None
+    other = raw.Slot(3)
+    sim.drain()
+    with pytest.raises(ValueError, match="no copy has run"):
+        other.wait()
+
+
 @pytest.mark.parametrize("function", CAPTURED)
 def test_raw_copy_that_fails_in_a_capture_leaves_the_slot(sim, layer, stream, function):
     sim.inject(function, UNKNOWN)
