@@ -117,21 +117,45 @@ def host_times() -> list[dict]:
     ]
 
 
-def parts(options):
+PARTS = ("bubbles", "scan", "host", "threads", "library", "pinned", "growth")
+TRACED = ("bubbles", "scan")
+
+
+def make_parts(options) -> dict:
+    """Name to function, in order. On a CPU there is nothing to trace and no library."""
     small = options.small
-    if not small:
+    tracer = None
+    if not small and any(name in TRACED for name in options.parts):
         from cupti_trace import Tracer
 
         tracer = Tracer()
-        yield "bubbles", lambda: bubbles(tracer, width=4096, num_products=3)
-        yield "scan", lambda: scans(tracer)
-    yield "host", host_times
-    yield "threads", lambda: run_threads(8, 200 if small else options.copies, False)
-    if not small:
-        yield "library", lambda: run_threads(8, options.copies // 10, True)
-    yield "pinned", lambda: pinned(4 if small else 64, 2 if small else 8, 3)
-    steps = 20 if small else options.growth_steps
-    yield "growth", lambda: pinned_growth(steps, 4, 2 if small else 5)
+    copies, steps = (200, 20) if small else (options.copies, options.growth_steps)
+    known = {
+        "bubbles": lambda: bubbles(tracer, width=4096, num_products=3),
+        "scan": lambda: scans(tracer),
+        "host": host_times,
+        "threads": lambda: run_threads(8, copies, False),
+        "library": lambda: run_threads(8, copies // 10, True),
+        "pinned": lambda: pinned(4 if small else 64, 2 if small else 8, 3),
+        "growth": lambda: pinned_growth(steps, 4, 2 if small else 5),
+    }
+    names = [name for name in PARTS if name in options.parts]
+    if small:
+        names = [name for name in names if name not in (*TRACED, "library")]
+    return {name: known[name] for name in names}
+
+
+def write(options, rows: list[dict], failures: list[str]) -> None:
+    import gpu_facts
+    import results
+
+    facts = gpu_facts.query()
+    doc = results.document("runtime", rows, failures=failures, **facts)
+    folder = pathlib.Path(options.out)
+    before = results.earlier(folder, "runtime", doc["gpu"])
+    if options.append and before is not None:
+        doc = results.merge(before, doc)
+    results.write(doc, folder)
 
 
 def main(argv=None) -> int:
@@ -140,9 +164,11 @@ def main(argv=None) -> int:
     parser.add_argument("--copies", type=int, default=100_000)
     parser.add_argument("--growth-steps", type=int, default=100_000)
     parser.add_argument("--small", action="store_true", help="for any CPU")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--append", action="store_true", help="keep the file's rows")
     options = parser.parse_args(argv)
     rows, failures = [], []
-    for name, part in parts(options):
+    for name, part in make_parts(options).items():
         start = time.perf_counter()
         try:
             rows += part()
@@ -150,11 +176,7 @@ def main(argv=None) -> int:
             failures.append(f"{name}: {type(error).__name__}: {error}")
         print(f"{name}: {time.perf_counter() - start:.1f} s", flush=True)
     if options.out:
-        import gpu_facts
-        import results
-
-        doc = results.document("runtime", rows, failures=failures, **gpu_facts.query())
-        results.write(doc, pathlib.Path(options.out))
+        write(options, rows, failures)
     for one in rows:
         print(f"{one['case']:32} {one['value']:>14} {one['unit']}")
     for failure in failures:

@@ -160,11 +160,8 @@ def merge(old: dict, new: dict) -> dict:
             f"{', '.join(differing)} differ. Write to another folder."
         )
 
-    def key(row: dict) -> tuple:
-        return tuple(row[field] for field in _KEY)
-
-    replaced = {key(row) for row in new["rows"]}
-    kept = [row for row in old["rows"] if key(row) not in replaced]
+    replaced = {_row_key(new["suite"], row) for row in new["rows"]}
+    kept = [r for r in old["rows"] if _row_key(new["suite"], r) not in replaced]
     reads = [doc["read_tb_s"] for doc in (old, new) if doc["read_tb_s"] is not None]
     return {
         **new,
@@ -173,6 +170,12 @@ def merge(old: dict, new: dict) -> dict:
         "failures": [*old.get("failures", []), *new.get("failures", [])],
         "rows": [*kept, *new["rows"]],
     }
+
+
+def _row_key(suite: str, row: dict) -> tuple:
+    """What no two rows of a document share."""
+    fields = {"gpu-tests": ("test",), "runtime": ("case",)}.get(suite, _KEY)
+    return tuple(row.get(field) for field in fields)
 
 
 def validate(doc: dict) -> list[str]:
@@ -198,13 +201,11 @@ def validate(doc: dict) -> list[str]:
             continue
         if doc["suite"] == "gpu-tests":
             problems += _check_row(where, row, _TEST_ROW, {})
-            key = (row.get("test"),)
         elif doc["suite"] == "runtime":
             problems += _check_row(where, row, _VALUE_ROW, {})
-            key = (row.get("case"),)
         else:
             problems += _check_timed_row(where, row)
-            key = tuple(row.get(field) for field in _KEY)
+        key = _row_key(doc["suite"], row)
         if key in seen:
             problems.append(f"{where} repeats {key}")
         seen.add(key)

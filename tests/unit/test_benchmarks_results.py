@@ -116,6 +116,17 @@ def test_repeated_row_is_an_error():
     assert results.validate(doc)[0].startswith("rows[1] repeats")
 
 
+def test_values_of_a_later_run_replace_those_of_the_same_case():
+    def of(*pairs):
+        rows = [{"case": case, "value": value, "unit": "us"} for case, value in pairs]
+        return results.document("runtime", rows, failures=[], **MACHINE)
+
+    both = results.merge(of(("a", 1.0), ("b", 2.0)), of(("b", 3.0)))
+    assert results.validate(both) == []
+    found = [(row["case"], row["value"]) for row in both["rows"]]
+    assert found == [("a", 1.0), ("b", 3.0)]
+
+
 def test_invalid_document_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="positive"):
         results.write(timed_document(ms=-1.0), tmp_path)
