@@ -169,10 +169,11 @@ class _Plan(NamedTuple):
     parts: dict[str, np.ndarray | None]
 
     def sharding(self, names: str):
-        tiled = [name for name in names if self.parts.get(name) is not None]
-        if not tiled:
+        parts = {name: self.parts.get(name) for name in names}
+        split = {name: part for name, part in parts.items() if part is not None}
+        if not split:
             return xla_client.HloSharding.replicate()
-        part = np.stack([self.parts[name] for name in tiled])
+        tiled, part = list(split), np.stack(list(split.values()))
         counts = [int(p.max()) + 1 for p in part]
         order = np.lexsort((np.arange(self.num_devices), *part[::-1]))
         rest = self.num_devices // int(np.prod(counts))
