@@ -171,7 +171,10 @@ def measure(options) -> list[dict]:
             env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
             if options.small:
                 env.pop("XLA_FLAGS")
-            subprocess.run(command, env=env, check=False, timeout=options.timeout)
+            try:
+                subprocess.run(command, env=env, check=False, timeout=options.timeout)
+            except subprocess.TimeoutExpired:
+                print(f"command buffers {setting}: ended after {options.timeout:.0f} s")
             if path.exists():
                 rows += json.loads(path.read_text())
     return rows
