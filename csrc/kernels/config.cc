@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <tuple>
 #include <utility>
 
 #include "kernels/kernel_list.h"
@@ -41,10 +40,15 @@ constexpr TileShape kDrhsF32[] = {GG_DRHS_TILES_F32(GG_SHAPE)};
 #undef GG_WGMMA_SHAPE
 #undef GG_SHAPE
 
-template <size_t kCount>
-std::vector<TileShape> to_vector(const TileShape (&shapes)[kCount]) {
-  return std::vector<TileShape>(shapes, shapes + kCount);
-}
+struct TileShapes {
+  const TileShape* first;
+  size_t count;
+
+  template <size_t kCount>
+  constexpr TileShapes(const TileShape (&shapes)[kCount]) : first(shapes), count(kCount) {}
+  const TileShape* begin() const { return first; }
+  const TileShape* end() const { return first + count; }
+};
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
@@ -74,12 +78,13 @@ bool takes_wgmma(const Problem& problem, const DeviceTraits& device) {
   return !holds_mean(problem, problem.transpose_rhs ? kMaxMeanRowsMmaGnk : kMaxMeanRowsMmaGkn);
 }
 
-std::vector<TileShape> tile_shapes(const Problem& problem, const DeviceTraits& device) {
-  if (takes_wgmma(problem, device)) return to_vector(kFwdWgmma);
-  const bool is_f32 = problem.dtype == DType::kF32;
-  if (problem.product == Product::kKGrouped) return to_vector(is_f32 ? kDrhsF32 : kDrhs16Bit);
-  if (is_f32) return to_vector(kFwdF32);
-  return problem.transpose_rhs ? to_vector(kFwdGnk16Bit) : to_vector(kFwdGkn16Bit);
+TileShapes tile_shapes(const Problem& problem, const DeviceTraits& device) {
+  if (takes_wgmma(problem, device)) return kFwdWgmma;
+  if (problem.product == Product::kKGrouped) {
+    return problem.dtype == DType::kF32 ? TileShapes(kDrhsF32) : TileShapes(kDrhs16Bit);
+  }
+  if (problem.dtype == DType::kF32) return kFwdF32;
+  return problem.transpose_rhs ? TileShapes(kFwdGnk16Bit) : TileShapes(kFwdGkn16Bit);
 }
 
 // Share of the blocks that the last round of tiles keeps busy, over all rounds. The number of tiles
@@ -125,43 +130,47 @@ int preferred_block_m(const Problem& problem, const DeviceTraits& device, int64_
   return holds_mean(problem, kMaxMeanRows64) ? 64 : 128;
 }
 
-// Orders configurations on mma.sync: tiles that hold block_m rows first, the smallest of them in
-// front; then by what is lost.
-void sort_mma(std::vector<Config>& configs, const Problem& problem, const DeviceTraits& device,
-              int64_t max_group_rows) {
-  const int block_m = preferred_block_m(problem, device, max_group_rows);
-  const auto rank = [&](const Config& config) {
-    const bool is_short = config.block_m < block_m;
-    return std::make_tuple(is_short, is_short ? -config.block_m : config.block_m,
-                           expected_loss(problem, config, device));
-  };
-  std::stable_sort(configs.begin(), configs.end(),
-                   [&](const Config& a, const Config& b) { return rank(a) < rank(b); });
+// The first order of configurations on mma.sync: tiles that hold block_m rows, the smallest of them
+// in front. Equals are ordered by what is lost.
+std::pair<bool, int> mma_order(const Config& config, int block_m) {
+  const bool is_short = config.block_m < block_m;
+  return {is_short, is_short ? -config.block_m : config.block_m};
 }
 
-// Those on wgmma are listed by the rows per group that they suit: the one in question comes first.
-void sort_wgmma(std::vector<Config>& configs, const Problem& problem, int64_t max_group_rows) {
-  std::ptrdiff_t best = 0;
+// Those on wgmma are listed by the rows per group that they suit.
+size_t best_wgmma(const std::vector<Config>& configs, const Problem& problem,
+                  int64_t max_group_rows) {
+  size_t best = 0;
   if (max_group_rows < 0 || max_group_rows > configs.front().block_m) {
     for (const int64_t rows : kMaxMeanRowsWgmma) best += !holds_mean(problem, rows);
   }
-  const auto last = static_cast<std::ptrdiff_t>(configs.size()) - 1;
-  std::rotate(configs.begin(), configs.begin() + std::min(best, last), configs.end());
+  return std::min(best, configs.size() - 1);
 }
 
-std::vector<Config> sorted_configs(std::vector<Config> configs, const Problem& problem,
-                                   const DeviceTraits& device, int64_t max_group_rows) {
-  if (!configs.empty() && configs.front().cluster_size > 0) {
-    sort_wgmma(configs, problem, max_group_rows);
-  } else {
-    sort_mma(configs, problem, device, max_group_rows);
+size_t best_mma(const std::vector<Config>& configs, const Problem& problem,
+                const DeviceTraits& device, int64_t max_group_rows) {
+  const int block_m = preferred_block_m(problem, device, max_group_rows);
+  auto first = mma_order(configs.front(), block_m);
+  for (const Config& config : configs) first = std::min(first, mma_order(config, block_m));
+  size_t best = 0;
+  double best_loss = HUGE_VAL;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (mma_order(configs[i], block_m) != first) continue;
+    const double loss = expected_loss(problem, configs[i], device);
+    if (loss >= best_loss) continue;
+    best = i;
+    best_loss = loss;
   }
-  return configs;
+  return best;
 }
+
+bool is_wgmma(const std::vector<Config>& configs) { return configs.front().cluster_size > 0; }
 
 std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& device) {
+  const TileShapes shapes = tile_shapes(problem, device);
   std::vector<Config> configs;
-  for (const TileShape& shape : tile_shapes(problem, device)) {
+  configs.reserve(shapes.count);
+  for (const TileShape& shape : shapes) {
     const int bytes = smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)));
     const int fitting = device.max_smem_sm_bytes / (bytes + kReservedSmemBytes);
     if (bytes > device.max_smem_block_bytes || fitting < 1) continue;
@@ -202,13 +211,29 @@ std::string to_string(const Config& config) {
 }
 
 std::vector<Config> candidate_configs(const Problem& problem, const DeviceTraits& device) {
-  return sorted_configs(legal_configs(problem, device), problem, device, /*max_group_rows=*/-1);
+  std::vector<Config> configs = legal_configs(problem, device);
+  if (configs.empty()) return configs;
+  if (is_wgmma(configs)) {
+    const auto best = static_cast<std::ptrdiff_t>(best_wgmma(configs, problem, -1));
+    std::rotate(configs.begin(), configs.begin() + best, configs.end());
+    return configs;
+  }
+  const int block_m = preferred_block_m(problem, device, -1);
+  std::stable_sort(configs.begin(), configs.end(), [&](const Config& a, const Config& b) {
+    const auto order_a = mma_order(a, block_m);
+    const auto order_b = mma_order(b, block_m);
+    if (order_a != order_b) return order_a < order_b;
+    return expected_loss(problem, a, device) < expected_loss(problem, b, device);
+  });
+  return configs;
 }
 
+// At every launch: no sorting.
 Config choose_config(const Problem& problem, const DeviceTraits& device, int64_t max_group_rows) {
-  const std::vector<Config> configs =
-      sorted_configs(legal_configs(problem, device), problem, device, max_group_rows);
-  return configs.empty() ? Config{} : configs.front();
+  const std::vector<Config> configs = legal_configs(problem, device);
+  if (configs.empty()) return Config{};
+  return configs[is_wgmma(configs) ? best_wgmma(configs, problem, max_group_rows)
+                                   : best_mma(configs, problem, device, max_group_rows)];
 }
 
 int64_t grid_blocks(const Problem& problem, const Config& config, const DeviceTraits& device) {

@@ -4,6 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <stdexcept>
+#include <string>
+
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
 #include "testing/bindings.h"
@@ -52,8 +55,11 @@ nb::list kernel_configs(const std::string& product, const std::string& dtype, bo
       make_problem(product, dtype, transpose_rhs, gmkn[0], gmkn[1], gmkn[2], gmkn[3]);
   const DeviceTraits device = {traits[0], traits[1], traits[2], traits[3]};
   std::vector<Config> configs = candidate_configs(problem, device);
+  const Config chosen = choose_config(problem, device, max_group_rows);
   if (max_group_rows >= 0) {
-    configs.insert(configs.begin(), choose_config(problem, device, max_group_rows));
+    configs.insert(configs.begin(), chosen);
+  } else if (!configs.empty() && !(chosen == configs.front())) {
+    throw std::logic_error("the default must be the first candidate; got " + to_string(chosen));
   }
   nb::list entries;
   for (const Config& config : configs) entries.append(describe(problem, config, device));
