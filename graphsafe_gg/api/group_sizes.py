@@ -3,6 +3,7 @@
 """Group sizes with an early copy to the host behind them."""
 
 import dataclasses
+import operator
 from typing import Any
 
 import jax
@@ -82,6 +83,12 @@ def group_sizes_of(
                 op, "expert_idx", "have an integer dtype", expert_idx.dtype, "Cast it."
             )
         )
+    try:
+        num_experts = operator.index(num_experts)
+    except TypeError:
+        advice = "It shapes the program, so it cannot be an array or a float."
+        text = message(op, "num_experts", "be a Python int", repr(num_experts), advice)
+        raise TypeError(text) from None
     if num_experts < 0:
         raise ValueError(
             message(op, "num_experts", "be >= 0", num_experts, "Pass the group count.")

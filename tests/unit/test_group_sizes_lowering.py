@@ -197,6 +197,18 @@ def test_group_sizes_of_counts_rows():
     assert gg.group_sizes_of(ids, 3).sizes.tolist() == [1, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("num_experts", "error", "text"),
+    [
+        (2.5, TypeError, "num_experts must be a Python int; got 2.5."),
+        (-1, ValueError, "num_experts must be >= 0; got -1."),
+    ],
+)
+def test_group_sizes_of_names_a_bad_number_of_experts(num_experts, error, text):
+    with pytest.raises(error, match=f"group_sizes_of: {text}"):
+        gg.group_sizes_of(jnp.array([0, 1]), num_experts)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_group_sizes_of_drops_ids_past_32_bits(dtype):
     with jax.enable_x64(True):
