@@ -42,7 +42,7 @@ def test_p102_exported_layer_runs_elsewhere(tmp_path, mode):
     files = [str(tmp_path / name) for name in ("layer", "in.npz", "out.npz")]
     (tmp_path / "layer").write_bytes(exported(*operands).serialize(vjp_order=1))
     np.savez(files[1], *operands)
-    subprocess.run([sys.executable, "-c", LOADER, *files], check=True)
+    subprocess.run([sys.executable, "-c", LOADER, *files], check=True, cwd=tmp_path)
     found = [value for _, value in sorted(np.load(files[2]).items())]
     out, pull = jax.vjp(layer, *operands)
     assert_trees_close(found, [out, *pull(out)])

@@ -141,7 +141,7 @@ def test_flax_modules_errors_name_the_option():
         nnx_layer(capacity=3)(random_x())
 
 
-def test_flax_is_optional():
+def test_flax_is_optional(tmp_path):
     """Without flax the package imports, and the adapters say what to install."""
     program = (
         "import sys; sys.modules['flax'] = None\n"
@@ -150,6 +150,10 @@ def test_flax_is_optional():
         "except ImportError as error:\n    print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.startswith("graphsafe_gg.flax: flax must be installed. Run pip")
