@@ -117,7 +117,7 @@ def test_p070_ticket_outlives_its_program(device):
     for _ in range(20):
         sizes = random_sizes(rng)
         kept.append((sizes, make(jnp.asarray(sizes))))
-        gc.collect()
+    gc.collect()
     for sizes, copied in reversed(kept):
         out = use(jnp.ones((ROWS, WIDTH)), copied)
         assert (np.asarray(out)[:, 0] == scale_of(sizes)).all()
