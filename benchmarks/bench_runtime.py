@@ -15,6 +15,7 @@ import time
 import jax
 import jax.numpy as jnp
 import moe_step
+from runtime_chain import chain
 from runtime_scan import scans
 from runtime_threads import device_stats, pinned, pinned_growth, row, run_threads
 
@@ -117,8 +118,8 @@ def host_times() -> list[dict]:
     ]
 
 
-PARTS = ("bubbles", "scan", "host", "threads", "library", "pinned", "growth")
-TRACED = ("bubbles", "scan")
+PARTS = ("bubbles", "scan", "chain", "host", "threads", "library", "pinned", "growth")
+TRACED = ("bubbles", "scan", "chain")
 
 
 def make_parts(options) -> dict:
@@ -133,6 +134,7 @@ def make_parts(options) -> dict:
     known = {
         "bubbles": lambda: bubbles(tracer, width=4096, num_products=3),
         "scan": lambda: scans(tracer),
+        "chain": lambda: chain(tracer),
         "host": host_times,
         "threads": lambda: run_threads(8, copies, False),
         "library": lambda: run_threads(8, copies // 10, True),

@@ -57,6 +57,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "step": ("benchmarks/bench_step.py", *_TRACED),
     "runtime": (
         "benchmarks/bench_runtime.py",
+        "benchmarks/runtime_chain.py",
         "benchmarks/runtime_scan.py",
         "benchmarks/runtime_threads.py",
         *_TRACED,
