@@ -304,7 +304,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         "tests": 300.0,
         "decode-command": 90.0,
         "step": 300.0,
-        "runtime": 200.0,
+        "runtime": 300.0,
         "sanitizer": 240.0,
         **{
             f"{s}{x}": 150.0

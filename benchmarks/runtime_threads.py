@@ -42,7 +42,7 @@ def run_in_threads(work, num_threads: int) -> None:
         raise RuntimeError("; ".join(failures[:3]))
 
 
-def checked_program(num_groups: int, rows: int, width: int, salt: int):
+def checked_program(name: str, num_groups: int, rows: int, width: int, salt: int):
     """jitted (key) -> number of wrong elements, from two async call sites.
 
     Group i's matrix is (i + 1) times the identity, so the result says whose sizes the
@@ -58,8 +58,7 @@ def checked_program(num_groups: int, rows: int, width: int, salt: int):
         sizes = jnp.sum(ids[:, None] == jnp.arange(g), 0, dtype=jnp.int32)
         x, held = gg.copy_group_sizes(sizes, before=x)
         rhs = identity * scales[:, None, None]
-        name = f"threads.{salt}.{site}"
-        out = gg.grouped_gemm(x * 1.0, rhs, held, mode="async", name=name)
+        out = gg.grouped_gemm(x * 1.0, rhs, held, mode="async", name=f"{name}.{site}")
         # No jnp.searchsorted: its loop is one more thing that threads share.
         ends = jnp.cumsum(sizes)
         group = jnp.sum(jnp.arange(rows)[:, None] >= ends[None, :], axis=1)
@@ -79,8 +78,7 @@ def run_threads(num_threads: int, copies: int, library: bool) -> list[dict]:
     product is cuBLASLt's, which trusts the sizes of the host: a guard that trips is
     another step's sizes."""
     case = "threads-cublaslt" if library else "threads"
-    salt = 1000 * library
-    programs = [checked_program(g, 64, 16, salt + g) for g in (8, 16, 24, 32)]
+    programs = [checked_program(f"{case}.{g}", g, 64, 16, g) for g in (8, 16, 24, 32)]
     wrong = [0] * num_threads
     steps = -(-copies // (2 * num_threads))
 
@@ -102,10 +100,8 @@ def run_threads(num_threads: int, copies: int, library: bool) -> list[dict]:
         _ffi.set_cublaslt_use("auto")
     seconds = time.perf_counter() - start
     stats = device_stats()
-    mine = f"threads.{salt // 1000}" if library else "threads."
-    sites = [
-        site for name, site in stats.get("sites", {}).items() if name.startswith(mine)
-    ]
+    found = stats.get("sites", {}).items()
+    sites = [site for name, site in found if name.startswith(f"{case}.")]
     fallbacks = collections.Counter()
     for site in sites:
         fallbacks.update(site["fallbacks"])
@@ -161,7 +157,8 @@ def pinned_growth(steps: int, num_shapes: int, num_compilations: int) -> list[di
     step, and the programs are compiled anew now and then."""
 
     def compile_anew():
-        return [checked_program(8 + i, 32, 16, 100 + i) for i in range(num_shapes)]
+        shapes = range(num_shapes)
+        return [checked_program(f"growth.{i}", 8 + i, 32, 16, i) for i in shapes]
 
     early, wrong, held = 0, 0, collections.deque()
     keys = [jax.random.key(seed) for seed in range(64)]
