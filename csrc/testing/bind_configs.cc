@@ -16,24 +16,6 @@ namespace nb = nanobind;
 namespace graphsafe_gg::testing {
 namespace {
 
-Problem make_problem(const std::string& product, const std::string& dtype, bool transpose_rhs,
-                     int64_t num_groups, int64_t m, int64_t k, int64_t n) {
-  Problem problem{};
-  problem.product = product == "drhs" ? Product::kKGrouped : Product::kMGrouped;
-  problem.dtype = dtype == "bfloat16"  ? DType::kBF16
-                  : dtype == "float16" ? DType::kF16
-                                       : DType::kF32;
-  problem.out_dtype = problem.dtype;
-  problem.size_type = IndexType::kS32;
-  problem.transpose_rhs = transpose_rhs;
-  problem.num_sizes = num_groups;
-  problem.num_groups = num_groups;
-  problem.m = m;
-  problem.k = k;
-  problem.n = n;
-  return problem;
-}
-
 nb::dict describe(const Problem& problem, const Config& config, const DeviceTraits& device) {
   nb::dict entry;
   const Kernel* kernel = find_kernel(problem, config);
@@ -48,11 +30,8 @@ nb::dict describe(const Problem& problem, const Config& config, const DeviceTrai
 }
 
 // The default first; with max_group_rows, what these sizes choose comes first instead.
-nb::list kernel_configs(const std::string& product, const std::string& dtype, bool transpose_rhs,
-                        const std::vector<int64_t>& gmkn, const std::vector<int>& traits,
+nb::list kernel_configs(const Problem& problem, const std::vector<int>& traits,
                         int64_t max_group_rows) {
-  const Problem problem =
-      make_problem(product, dtype, transpose_rhs, gmkn[0], gmkn[1], gmkn[2], gmkn[3]);
   const DeviceTraits device = {traits[0], traits[1], traits[2], traits[3]};
   std::vector<Config> configs = candidate_configs(problem, device);
   const Config chosen = choose_config(problem, device, max_group_rows);
@@ -69,8 +48,7 @@ nb::list kernel_configs(const std::string& product, const std::string& dtype, bo
 }  // namespace
 
 void bind_configs(nb::module_& m) {
-  m.def("kernel_configs", &kernel_configs, nb::arg("product"), nb::arg("dtype"),
-        nb::arg("transpose_rhs"), nb::arg("gmkn"), nb::arg("traits"),
+  m.def("kernel_configs", &kernel_configs, nb::arg("problem"), nb::arg("traits"),
         nb::arg("max_group_rows") = -1);
 }
 

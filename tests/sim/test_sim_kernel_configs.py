@@ -35,9 +35,15 @@ GMKN = {
 
 
 def configs(gpu, gmkn, dtype="bfloat16", product="fwd", layout="gkn", **known):
-    return _testing.kernel_configs(
-        product, dtype, layout == "gnk", list(gmkn), list(GPUS[gpu]), **known
+    problem = _testing.raw_problem(
+        is_drhs=product == "drhs",
+        dtype=dtype,
+        out_dtype=dtype,
+        size_dtype="int32",
+        transpose_rhs=layout == "gnk",
+        **dict(zip(("num_groups", "m", "k", "n"), gmkn, strict=True)),
     )
+    return _testing.kernel_configs(problem, list(GPUS[gpu]), **known)
 
 
 def takes_wgmma(entries):
