@@ -61,7 +61,7 @@ void record_copy(DeviceState& device, Slot& slot, CUstream stream) {
             slot.event.get(), stream,
             is_captured ? cuda::kEventRecordExternal : cuda::kEventRecordDefault),
         "cuEventRecordWithFlags", device.ordinal());
-  slot.is_untracked.store(false);
+  slot.is_untracked.store(false, std::memory_order_relaxed);
   if (is_captured) retain_for_graph(api, slot, graph, device.ordinal());
   auto& calls = is_captured ? device.counters().captured_copies : device.counters().eager_copies;
   calls.fetch_add(1, std::memory_order_relaxed);
@@ -107,7 +107,7 @@ void issue_early_copy(DeviceState& device, const GroupSizesView& sizes, void* ti
   const SlotRef found = device.slots().find(ticket, bytes);
   Slot& slot = found ? *found.get() : device.slots().sink(bytes);
   publish(device, sizes, ticket, stream);
-  slot.is_untracked.store(true);
+  slot.is_untracked.store(true, std::memory_order_relaxed);
   check(api.memcpy_dtoh_async(slot.host, reinterpret_cast<cuda::DevicePtr>(ticket), bytes, stream),
         "cuMemcpyDtoHAsync", device.ordinal());
   record_copy(device, slot, stream);
@@ -121,7 +121,7 @@ void issue_ticket(DeviceState& device, const GroupSizesView& sizes, void* ticket
 void issue_copy_to_slot(DeviceState& device, const GroupSizesView& sizes, Slot& slot,
                         CUstream stream) {
   const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
-  slot.is_untracked.store(true);
+  slot.is_untracked.store(true, std::memory_order_relaxed);
   publish(device, sizes, slot.device, stream);
   record_copy(device, slot, stream);
 }
