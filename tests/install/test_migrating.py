@@ -3,11 +3,9 @@
 """design/migrating.md: its snippets run, and its claims hold while they do."""
 
 import pathlib
-import re
-import subprocess
-import sys
 
 import pytest
+from support.page_snippets import output_of_snippet, python_blocks
 
 pytest.importorskip("flax", reason="flax is not installed: the extra 'test' has it")
 
@@ -15,14 +13,6 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "design/migrating.md"
 
 
 def test_migrating_snippets_run(tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
-    program = "\n".join(blocks)
+    program = "\n".join(python_blocks(PAGE))
     assert program.count("close(") >= 6
-    (tmp_path / "page.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "page.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of_snippet(program, tmp_path)

@@ -4,10 +4,9 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+from support.page_snippets import output_of_snippet, python_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"]
@@ -15,20 +14,11 @@ PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("design/*.md")
 
 
 def test_readme_example_prints_what_it_says(tmp_path):
-    (example,) = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M
-    )
-    (tmp_path / "example.py").write_text(example)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "example.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    (example,) = python_blocks(ROOT / "README.md")
+    printed = output_of_snippet(example, tmp_path)
     promised = re.findall(r"^print\(.*\)  # (.*)$", example, re.M)
     assert promised
-    assert done.stdout.splitlines() == promised
+    assert printed.splitlines() == promised
 
 
 def anchors(text):
