@@ -24,6 +24,11 @@ _STATUS = {
     "sm_80 to sm_89": ("experimental", "compiled; no GPU tests on record"),
     "sm_100 and newer": ("experimental", "from PTX; no GPU tests on record"),
 }
+# The GPU tests on record ran before there was a kernel for many rows a group.
+_NEWER = (
+    "experimental",
+    "the kernel for many rows is newer than the GPU tests on record",
+)
 _PATHS = {
     "device": "one kernel that reads the sizes",
     "async": "cuBLASLt a group for few large groups, else that kernel",
@@ -68,7 +73,10 @@ def capability(
     if architecture not in _STATUS:
         reason = "the kernels need cp.async and the bfloat16 mma of sm_80"
         return Capability(*key, "", "not built", reason)
-    return Capability(*key, _PATHS[mode], *_STATUS[architecture])
+    status = _STATUS[architecture]
+    if architecture == "sm_90" and dtype != "float32" and product != "drhs":
+        status = _NEWER
+    return Capability(*key, _PATHS[mode], *status)
 
 
 def architecture_of(compute_capability: int) -> str:
@@ -93,11 +101,15 @@ def markdown() -> str:
         "| platform | types | products | modes | path | status | why |",
         "|---|---|---|---|---|---|---|",
     ]
+    # Types are one row only where all of its products are alike for each of them.
+    products: dict[tuple, list[str]] = {}
+    for row in table():
+        products.setdefault((*_alike(row), row.dtype, row.mode), []).append(row.product)
     groups: dict[tuple, list[Capability]] = {}
     for row in table():
-        key = (row.platform, row.architecture, row.path, row.status, row.reason)
+        key = (*_alike(row), *products[*_alike(row), row.dtype, row.mode])
         groups.setdefault(key, []).append(row)
-    for (platform, architecture, path, status, reason), rows in groups.items():
+    for (platform, architecture, path, status, reason, *_), rows in groups.items():
         cells = [
             f"{platform} {architecture}",
             *(_joined(rows, field) for field in ("dtype", "product", "mode")),
@@ -107,6 +119,10 @@ def markdown() -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _alike(row: Capability) -> tuple[str, ...]:
+    return row.platform, row.architecture, row.path, row.status, row.reason
 
 
 def _joined(rows: list[Capability], field: str) -> str:

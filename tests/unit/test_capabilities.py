@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The capability table, and that the README and the package agree with it."""
 
+import itertools
 import json
 import pathlib
 
@@ -27,6 +28,20 @@ def test_capabilities_of_the_readme_are_those_of_the_table():
     assert printed == capabilities.markdown()
 
 
+def test_capabilities_of_the_readme_name_each_row_once():
+    """A printed line stands for every combination of what its cells list."""
+    printed = []
+    for line in capabilities.markdown().splitlines()[2:]:
+        where, dtypes, products, modes, _, status, _ = line.strip("| ").split(" | ")
+        lists = [cell.split(", ") for cell in (dtypes, products, modes)]
+        printed += [(where, *cells, status) for cells in itertools.product(*lists)]
+    rows = [
+        (f"{r.platform} {r.architecture}", r.dtype, r.product, r.mode, r.status)
+        for r in capabilities.table()
+    ]
+    assert sorted(printed) == sorted(rows)
+
+
 def test_capabilities_cover_every_type_and_mode_that_a_call_takes():
     assert {jax.numpy.dtype(dtype).name for dtype in OPERAND_DTYPES} == set(DTYPES)
     assert set(CALL_MODES) == {"auto", *MODES}
@@ -50,9 +65,15 @@ def test_capabilities_stable_rows_name_a_record_that_is_there():
 def test_capabilities_architectures(compute_capability):
     """As csrc/kernels/dispatch.cc: from 8.0 on."""
     name = capabilities.architecture_of(compute_capability)
-    row = capability("cuda", name, "bfloat16", "forward", "device")
+    row = capability("cuda", name, "float32", "forward", "device")
     assert (row.status == "not built") == (compute_capability < 80)
     assert (row.status == "stable") == (compute_capability == 90)
+
+
+def test_capabilities_of_a_kernel_that_is_newer_than_the_record():
+    row = capability("cuda", "sm_90", "bfloat16", "forward", "device")
+    assert row.status == "experimental"
+    assert "newer than the GPU tests on record" in row.reason
 
 
 def test_capabilities_of_a_type_that_is_not_built():

@@ -24,8 +24,8 @@ def test_explain_text_of_one_call():
     assert str(on_h200(step)(LHS, RHS, SIZES)) == (
         "experts: forward bfloat16 -> bfloat16, m = 16, k = 8, n = 6, 4 groups as (g, "
         "k, n)\n"
-        "  mode device on cuda sm_90: one kernel that reads the sizes; stable: GPU "
-        "tests on record: benchmarks/results/gpu-tests-h200.json\n"
+        "  mode device on cuda sm_90: one kernel that reads the sizes; experimental: "
+        "the kernel for many rows is newer than the GPU tests on record\n"
         "  no host wait; captured in a CUDA graph"
     )
 
@@ -67,9 +67,9 @@ def test_explain_of_modes_and_operands():
         )
         return plain, early, local
 
-    plain, early, local = on_h200(step)(
-        LHS, RHS, SIZES, jax.ShapeDtypeStruct((), jnp.int32)
-    ).calls
+    lhs, rhs = (jax.ShapeDtypeStruct(x.shape, jnp.float32) for x in (LHS, RHS))
+    offset = jax.ShapeDtypeStruct((), jnp.int32)
+    plain, early, local = on_h200(step)(lhs, rhs, SIZES, offset).calls
     waits = "waits on the host; splits the CUDA graph"
     assert plain.notes == (
         waits,
