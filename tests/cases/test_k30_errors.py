@@ -11,6 +11,7 @@ import pytest
 from support.child_process import output_of
 
 import graphsafe_gg as gg
+from graphsafe_gg.api.capabilities import capability
 
 F32 = np.float32
 
@@ -103,11 +104,12 @@ def test_p095_the_decision_can_be_asked_for():
 
     kernel = "one kernel that reads the sizes"
     for dtype in (jnp.bfloat16, jnp.float16, jnp.float32):
-        assert decision("cuda", dtype, 8) == (kernel, "stable")
+        name = jnp.dtype(dtype).name
+        of_table = capability("cuda", "sm_90", name, "forward", "device").status
+        for num_groups in (0, 1, 8, 4096):
+            assert decision("cuda", dtype, num_groups) == (kernel, of_table)
         assert decision("cuda", dtype, 8, bias=True) == (kernel, "experimental")
         assert decision("cpu", dtype, 8) == ("one BLAS call a group", "stable")
-    for num_groups in (0, 1, 4096):
-        assert decision("cuda", jnp.bfloat16, num_groups) == (kernel, "stable")
     with jax.enable_x64(True), pytest.raises(NotImplementedError, match="float64"):
         decision("cuda", jnp.float64, 8)
     with pytest.raises(TypeError, match="float8_e4m3fn"):
