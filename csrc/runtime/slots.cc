@@ -36,11 +36,7 @@ bool is_idle(const Slot& slot, size_t ticket_bytes) {
 }  // namespace
 
 void SlotTable::ensure(const void* ticket, size_t ticket_bytes) {
-  {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
-    if (by_ticket_.count({ticket, ticket_bytes}) != 0) return;
-  }
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   if (by_ticket_.count({ticket, ticket_bytes}) != 0) return;
   const size_t sink_bytes = sink_class(ticket_bytes);
   if (sinks_.count(sink_bytes) == 0) {
@@ -57,7 +53,7 @@ void SlotTable::ensure(const void* ticket, size_t ticket_bytes) {
 }
 
 SlotRef SlotTable::find(const void* ticket, size_t ticket_bytes) {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto found = by_ticket_.find({ticket, ticket_bytes});
   if (found == by_ticket_.end()) return SlotRef();
   found->second->num_readers.fetch_add(1, std::memory_order_acquire);
@@ -65,7 +61,7 @@ SlotRef SlotTable::find(const void* ticket, size_t ticket_bytes) {
 }
 
 Slot& SlotTable::sink(size_t ticket_bytes) {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto found = sinks_.find(sink_class(ticket_bytes));
   if (found == sinks_.end()) {
     throw DriverError("a copy of " + std::to_string(ticket_bytes) +
@@ -76,7 +72,7 @@ Slot& SlotTable::sink(size_t ticket_bytes) {
 }
 
 Slot& SlotTable::acquire(size_t ticket_bytes) {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   // Another thread's capture must not be disturbed by the queries.
   const RelaxedCaptureMode relaxed(cuda_api());
   auto found = std::find_if(lent_.begin(), lent_.end(),
@@ -140,17 +136,17 @@ Slot* SlotTable::recycle(size_t ticket_bytes) {
 }
 
 size_t SlotTable::num_slots() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return slots_.size() + lent_.size();
 }
 
 size_t SlotTable::pinned_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return pinned_bytes_;
 }
 
 uint64_t SlotTable::num_copies() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   uint64_t largest = 0;
   const auto see = [&largest](const Slot& slot) {
     const auto* header = static_cast<const TicketHeader*>(slot.host);

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -93,7 +92,7 @@ class SlotTable {
   static constexpr size_t kMaxPinnedBytes = size_t{512} << 10;
 
   const int ordinal_;
-  mutable std::shared_mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below
   std::unordered_map<Key, Slot*, KeyHash> by_ticket_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<Slot>> lent_;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/fake_cublaslt.h"
 
-#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -81,10 +80,21 @@ int current_ordinal() {
   return driver.current_ordinal();
 }
 
+// What the library does on its own: allocate at its creation, load a kernel at a first launch.
+// Either is illegal beside a capture in global mode, unless this thread's own mode is relaxed.
+Status allocate() {
+  const GraphApi& graphs = sim::SimDriver::graph_table();
+  cuda::DevicePtr device = 0;
+  if (graphs.mem_alloc(&device, 1) != cuda::kSuccess) return lt::kAllocFailed;
+  graphs.mem_free(device);
+  return lt::kSuccess;
+}
+
 Status create_handle(lt::Handle* handle) {
   if (const Status status = fake().enter("Create")) return status;
   const int ordinal = current_ordinal();
   if (ordinal < 0) return 1;  // CUBLAS_STATUS_NOT_INITIALIZED
+  if (const Status status = allocate()) return status;
   static std::vector<std::unique_ptr<lt::OpaqueHandle>> handles;
   handles.push_back(std::make_unique<lt::OpaqueHandle>(lt::OpaqueHandle{ordinal}));
   *handle = handles.back().get();
@@ -212,6 +222,9 @@ Status matmul(lt::Handle handle, lt::MatmulDesc desc, const void* alpha, const v
   const LtShape shape = shape_of(desc, a_layout, b_layout, c_layout, d_layout);
   check_launch(static_cast<const float*>(alpha), static_cast<const float*>(beta), a, b, d, *algo,
                static_cast<int64_t>(b_layout->cols));
+  if (!fake().has_kernel.exchange(true)) {
+    if (const Status status = allocate()) return status;
+  }
   const LtMatmul args{shape, dtype_of(a_layout->type), dtype_of(d_layout->type), a, b,
                       d,     fake().options.num_steps};
   return launch_lt_matmul(args, stream) == cuda::kSuccess ? lt::kSuccess : 13;

@@ -4,6 +4,7 @@
 // fails on request, and holds its caller to the rules that the real one cannot report.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -43,6 +44,7 @@ class FakeCublasLt {
   void violate(const std::string& text);
 
   const LtOptions options;
+  std::atomic<bool> has_kernel{false};
   std::mutex mutex;  // guards all below
   std::vector<std::pair<std::string, sim::Stage>> calls;
   std::vector<Failure> failures;

@@ -3,7 +3,9 @@
 """Async mode: the copy in the graph, the GEMM outside it, the host in between."""
 
 import contextlib
+import resource
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -226,6 +228,27 @@ def test_async_mode_long_wait_is_reported_once_by_name(simulate, capfd):
         _testing.set_wait_warning(60.0)
     err = capfd.readouterr().err
     assert err.count("s for group sizes at call site layers_3/slow;") == 1
+
+
+def test_async_mode_long_wait_burns_no_core(simulate):
+    sim = simulate(steps_per_query=0, background=True)
+    gemm = Gemm(sim, "async")
+    begin = time.thread_time()
+    with gate_closed_at_most(sim, 0.5):
+        gemm.run([1, 2, 3])
+        assert time.thread_time() - begin < 0.1
+
+
+def num_sleeps(gemm):
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    gemm.run([1, 2, 3])
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+
+
+def test_async_mode_short_wait_never_sleeps(sim):
+    """A sleep costs more than what is waited for, here 100 looks at the event."""
+    gemm = Gemm(sim, "async", delay=100)
+    assert min(num_sleeps(gemm) for _ in range(5)) < 10
 
 
 @pytest.mark.parametrize("context", ["none", "other"])

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from host_size_call import Call
 from simulated import MANY_GROUPS, MORE_THAN_ALL_SLOTS, Copies, Gemm, Operands
 
 from graphsafe_gg import _ffi, _testing, raw
@@ -60,6 +61,20 @@ def test_capture_of_another_thread_survives_recycled_slots(sim):
     stream = sim.begin_foreign_capture()
     run_on_thread(other.run)
     assert sim.end_foreign_capture(stream) == 0
+
+
+def test_capture_of_another_thread_survives_cublaslt(machine):
+    """It allocates when it is made, and loads a kernel at its first launch."""
+    sim = machine()
+    call = Call(sim, "gkn", "async", g=4)
+    sizes, results = [5, 0, 9, 3], []
+    stream = sim.begin_foreign_capture()
+    run_on_thread(lambda: results.append(call.run(sizes)))
+    assert sim.end_foreign_capture(stream) == 0
+    assert call.launches == {"cublaslt": 1}
+    np.testing.assert_allclose(
+        call.read(results[0][call.after]), call.expected(sizes), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_capture_of_another_thread_survives_a_raw_slot_used_again(sim, monkeypatch):
