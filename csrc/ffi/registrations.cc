@@ -56,7 +56,8 @@ XLA_FFI_DEFINE_HANDLER(kTicketInitialize, group_sizes_ticket_initialize,
 XLA_FFI_DEFINE_HANDLER(kTicketExecute, group_sizes_ticket_execute, bind_copy(cuda_execute()),
                        kGraphSafe);
 // The copy as TransformerEngine's pull request 2213 has it, outside of every graph: a baseline of
-// the benchmarks. No lowering emits it.
+// the benchmarks. No lowering emits it. It is here because its slots are those in which this
+// extension's GEMM looks for them; one of another extension would fill slots that nobody reads.
 XLA_FFI_DEFINE_HANDLER(kCopyUncapturedExecute, group_sizes_copy_execute, bind_copy(cuda_execute()));
 
 XLA_FFI_DEFINE_HANDLER(kGroupedGemmHostSizesInitialize, grouped_gemm_host_sizes_initialize,

@@ -70,11 +70,11 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
   const auto grid = static_cast<unsigned>(grid_blocks(problem, config, device.traits()));
   const CudaApi& api = cuda_api();
   const ContextGuard current(api, device.context(), device.ordinal());
-  TensorMaps maps{};
+  TensorMaps maps;  // filled for the kernels that take it
   if (config.cluster_size > 0) {
     encode_tensor_maps(problem, config, operands.lhs, operands.rhs, device.ordinal(), maps);
   }
-  void* params[] = {&args, &maps};  // kernels without tensor maps take the first alone
+  void* params[] = {&args, &maps};  // other kernels take the first alone
   check(api.launch_kernel(function, grid, 1, 1, static_cast<unsigned>(config.num_threads), 1, 1,
                           static_cast<unsigned>(config.smem_bytes), stream, params, nullptr),
         "cuLaunchKernel", device.ordinal());

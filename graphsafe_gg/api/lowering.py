@@ -53,7 +53,7 @@ def drhs(ctx, *operands, num_groups, **params):
 
 def group_sizes_copy(ctx, sizes):
     _check_platform(ctx)
-    return jax.ffi.ffi_lowering(_copy_target())(ctx, sizes)
+    return jax.ffi.ffi_lowering(_copy_target(ctx))(ctx, sizes)
 
 
 def _wait_for(copy) -> None:
@@ -155,11 +155,14 @@ def _target(call) -> str:
     return ir.StringAttr(call.attributes["call_target_name"]).value
 
 
-def _copy_target() -> str:
+def _copy_target(ctx) -> str:
     """With the event where the program's own body makes the copy. Anywhere else (in a
-    branch, a loop, or a function, which a branch may call) XLA may capture the body as
-    that of a conditional, where CUDA allows no event: there the copy writes its ticket
-    alone, until a GEMM of the same body waits for it (`_wait_for`)."""
+    branch, a loop, or a function, which a branch may call, as an exported program is)
+    XLA may capture the body as that of a conditional, where CUDA allows no event: there
+    the copy writes its ticket alone, until a GEMM of the same body waits for it
+    (`_wait_for`)."""
+    if ctx.module_context.lowering_parameters.for_export:
+        return _TICKET
     parent = ir.InsertionPoint.current.block.owner
     while parent is not None:
         operation = parent.operation

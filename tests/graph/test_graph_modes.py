@@ -6,6 +6,7 @@ import functools
 
 import graph_steps as steps
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 
@@ -165,6 +166,49 @@ def test_modes_copy_that_a_branch_waits_for_keeps_the_conditional_out(branch):
     assert MISPLACED not in {found.verdict for found in report.findings}
     (conditional,) = (op for op in report.operations if op.kind == "kConditional")
     assert conditional.graph is None
+
+
+def exported(fn, *args):
+    """The function as another process would load it."""
+    checks = gg.export_safety_checks()
+    shapes = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
+    export = jax.export.export(jax.jit(fn), platforms=["cuda"], disabled_checks=checks)
+    return jax.jit(export(*shapes).call)
+
+
+def exported_in_a_branch(program):
+    def step(x, w, sizes):
+        run = exported(program, x, sizes)
+        x, *rest = jax.lax.cond(
+            sizes[0] > 3, run, lambda x, sizes: run(x + 1, sizes), x, sizes
+        )
+        return steps.pair(x, w, sizes), rest
+
+    return inspect_graph(step, *steps.PAIR_ARGS)
+
+
+def test_modes_copy_of_an_exported_program_may_stand_in_a_branch():
+    """Its ticket leaves the program, so that XLA must keep it."""
+
+    def held(x, sizes):
+        x, copied = gg.copy_group_sizes(sizes * 2, before=x)
+        return jnp.tanh(x) + 1, copied.ticket
+
+    report = exported_in_a_branch(held)
+    assert [copy.call.mode for copy in copies(report)] == ["ticket"] * 2
+    assert [copy.graph for copy in copies(report)] == [0] * 2
+    assert report.findings == ()
+
+
+def test_modes_copy_of_an_exported_program_is_early_where_its_gemm_waits():
+    def waiting(x, sizes):
+        w = jnp.ones(steps.PAIR_ARGS[1].shape, steps.DTYPE)
+        x, copied = gg.copy_group_sizes(sizes * 2, before=x)
+        return [gg.grouped_gemm(jnp.tanh(x), w, copied, mode="async")]
+
+    report = exported_in_a_branch(waiting)
+    assert [copy.call.mode for copy in copies(report)] == ["early"] * 2
+    assert MISPLACED not in {found.verdict for found in report.findings}
 
 
 def test_modes_copy_whose_gemm_xla_removes_is_named():

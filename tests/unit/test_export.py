@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`jax.export`: a program is written in one process and run in another."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -60,6 +62,22 @@ def test_export_for_both_platforms_at_once(mode):
     assert again.platforms == ("cpu", "cuda")
     text = again.mlir_module()
     assert f"graphsafe_gg_grouped_gemm_{'device' if mode == 'auto' else mode}" in text
+
+
+def test_export_copies_have_events_only_where_a_product_waits():
+    """The program may be called in a branch, where a captured copy must have none."""
+
+    def target_of(mode):
+        def call(lhs, rhs, sizes):
+            lhs, sizes = gg.copy_group_sizes(sizes, before=lhs)
+            return gg.grouped_gemm(lhs, rhs, sizes, mode=mode)
+
+        checks = gg.export_safety_checks()
+        text = export.export(jax.jit(call), disabled_checks=checks)(*SHAPES[:3])
+        return re.findall(r"group_sizes_(\w+)_v1", text.mlir_module())
+
+    assert target_of("device") == ["ticket"]
+    assert target_of("async") == ["copy"]
 
 
 def test_export_needs_the_checks_disabled():
