@@ -8,7 +8,8 @@ Mapped weights: batch times g groups, rows in the order of entries.
 Weight gradients: lhs or dout alone give batch times k or n columns; both, or mapped
 sizes, batch times g groups.
 
-A copy of the sizes is of no use to a rewritten call: it makes its own. design/vmap.md.
+A copy of the sizes is of no use to a rewritten call: it makes its own. A bad
+group_offset is reported by a call of its own. design/vmap.md.
 """
 
 from typing import NoReturn
@@ -44,6 +45,10 @@ def batch_grouped_gemm(bind, operands, dims, **params):
     order = _order(
         sizes, rest, is_batched, params, num_groups, lhs.shape[1], by_group=not dims[1]
     )
+    if rest.group_offset is not None:
+        weights = jnp.zeros((num_groups, 1, 1), lhs.dtype)
+        options = {**params, "layer": -1}
+        order = _checked(bind, order, sizes, rest.group_offset, weights, options)
     bias = rest.bias
     if dims[1]:
         rhs = _merge(rhs)
@@ -87,6 +92,9 @@ def batch_drhs(bind, operands, dims, **params):
     order = _order(
         sizes, rest, is_batched, params, num_groups, lhs.shape[1], by_group=False
     )
+    if rest.group_offset is not None:
+        column = jnp.zeros((1, 1), lhs.dtype)
+        order = _checked(bind, order, sizes, rest.group_offset, column, params)
     out = bind(
         order.gather(lhs),
         order.gather(dout),
@@ -159,6 +167,28 @@ def _order(sizes, rest, is_batched, params, num_groups, m, *, by_group):
     elif params["group_offset"] >= 0:
         first = jnp.full((batch,), params["group_offset"], np.int32)
     return order_rows(sizes, first, num_groups, m, by_group=by_group)
+
+
+def _checked(bind, order, sizes, offsets, second, params):
+    """The order, once a product without rows has taken the first bad offset there is.
+
+    Its zeros join the sizes of the one product, so that XLA keeps it.
+    """
+    num_sizes = sizes.shape[1]
+    offsets = offsets.reshape(-1)
+    if not offsets.size:
+        return order
+    limit = num_sizes - params.get("num_groups", second.shape[0])
+    is_bad = (offsets < 0) | (offsets > limit)
+    one = OptionalOperands(group_offset=offsets[jnp.argmax(is_bad)])
+    zeros = bind(
+        jnp.zeros((1, 1), second.dtype),
+        second,
+        jnp.zeros((num_sizes,), np.int32),
+        *one.present(),
+        **{**params, "optional": one.bits},
+    )
+    return order._replace(sizes=order.sizes + jnp.sum(zeros).astype(order.sizes.dtype))
 
 
 def _refuse_layers() -> NoReturn:

@@ -67,39 +67,36 @@ def order_rows(
     by_group: bool,
 ) -> RowOrder:
     """The order for sizes (batch, all groups), of which each batch entry computes
-    `num_groups` from its `first_group` (batch,) on.
+    `num_groups` from its `first_group` (batch,) on: of those that do not exist, none.
 
     With `by_group` equal groups of the batch are one group, of one matrix; without, a
     batch entry's groups are its own.
     """
     batch, num_sizes = sizes.shape
     dtype = row_dtype(batch * m)
-    starts, ends, worst = _bounds(sizes, m, dtype)
+    bounds, worst = _bounds(sizes, m, dtype)
     if first_group is not None:
-        last = num_sizes - num_groups
-        outside = (first_group < 0) | (first_group > last)
-        worst = jnp.where(outside.any() & (worst == 0), -1, worst)
-        first_group = jnp.clip(first_group, 0, last).astype(np.int32)
-        groups = first_group[:, None] + jnp.arange(num_groups, dtype=np.int32)[None]
-        starts, ends = (
-            jnp.take_along_axis(bound, groups, axis=1) for bound in (starts, ends)
-        )
+        limits = jnp.iinfo(first_group.dtype)
+        low, high = max(limits.min, -num_groups), min(limits.max, num_sizes)
+        first_group = jnp.clip(first_group, low, high).astype(np.int32)
+        groups = first_group[:, None] + jnp.arange(num_groups + 1, dtype=np.int32)[None]
+        # A group that does not exist is empty.
+        bounds = jnp.take_along_axis(bounds, jnp.clip(groups, 0, num_sizes), axis=1)
+    starts, ends = bounds[:, :-1], bounds[:, 1:]
     counts = ends - starts
     row = jnp.arange(m, dtype=dtype)[None]
-    no_rows = jnp.zeros((batch, 1), dtype)
-    begin = starts[:, :1] if num_groups else no_rows
-    end = ends[:, -1:] if num_groups else no_rows
+    begin, end = bounds[:, :1], bounds[:, -1:]
     is_local = (row >= begin) & (row < end)
     local_rows = end - begin
-    rows_before = jnp.cumulative_sum(local_rows, axis=0) - local_rows
+    rows_before = jnp.cumulative_sum(local_rows, axis=0, dtype=dtype) - local_rows
     num_local = jnp.sum(local_rows, dtype=dtype)
     batch_first = jnp.arange(batch, dtype=dtype)[:, None] * m
     tail = num_local + batch_first - rows_before + row
     tail -= jnp.where(row >= end, local_rows, 0)
     if by_group and num_groups:
         totals = jnp.sum(counts, axis=0, dtype=dtype)
-        group_first = jnp.cumulative_sum(totals) - totals
-        batch_before = jnp.cumulative_sum(counts, axis=0) - counts
+        group_first = jnp.cumulative_sum(totals, dtype=dtype) - totals
+        batch_before = jnp.cumulative_sum(counts, axis=0, dtype=dtype) - counts
         shift = group_first[None] + batch_before - starts
         group = jnp.sum(row[:, :, None] >= ends[:, None], axis=-1, dtype=np.int32)
         group = jnp.minimum(group, num_groups - 1)
@@ -117,9 +114,9 @@ def order_rows(
     return RowOrder(position, source, jnp.concatenate([totals, worst[None]]))
 
 
-def _bounds(sizes, m: int, dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """First row and end of each group, cut to the rows that exist, and what is wrong
-    with the worst size."""
+def _bounds(sizes, m: int, dtype) -> tuple[jax.Array, jax.Array]:
+    """Where each group begins and the last one ends, cut to the rows that exist, and
+    what is wrong with the worst size."""
     batch = sizes.shape[0]
     limits = jnp.iinfo(sizes.dtype)
     is_negative = sizes < 0
@@ -129,11 +126,11 @@ def _bounds(sizes, m: int, dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
     ends = jax.lax.associative_scan(
         lambda a, b: jnp.minimum(a + b, cap), jnp.minimum(clipped, cap), axis=1
     )
-    starts = jnp.concatenate([jnp.zeros((batch, 1), dtype), ends], axis=1)[:, :-1]
-    is_above = clipped > cap - starts
+    bounds = jnp.concatenate([jnp.zeros((batch, 1), dtype), ends], axis=1)
+    is_above = clipped > cap - bounds[:, :-1]
     smallest = jnp.min(sizes, initial=0)
     floor = max(int(limits.min), int(np.iinfo(dtype).min))
     smallest = jnp.maximum(smallest, floor).astype(dtype)
     above = jnp.asarray(batch * m + 1, dtype)
     worst = jnp.where(is_negative.any(), smallest, jnp.where(is_above.any(), above, 0))
-    return starts, ends, worst.astype(dtype)
+    return bounds, worst.astype(dtype)

@@ -139,6 +139,36 @@ def test_grouped_gemm_vmap_bad_sizes_raise(device, axes):
             )
 
 
+@pytest.mark.parametrize("offset_axis", [0, None])
+@each_mapping
+def test_grouped_gemm_vmap_bad_offset_is_named(device, axes, offset_axis):
+    """Also where the rows are reordered: argument, range and value are the call's."""
+    arrays = operands(axes, num_groups=2)
+
+    def call(lhs, rhs, sizes, offset):
+        options = {"group_offset": offset, "mode": "sync", "name": "experts"}
+        return jnp.sum(gg.grouped_gemm(lhs, rhs, sizes, **options))
+
+    for bad in (-1, 2**31 - 1):
+        offset = jnp.array([1, bad, -7], np.int32)
+        offset = offset if offset_axis == 0 else offset[1]
+        rule = f"group_offset must be in [0, 2]; got {bad} (call site experts)."
+        for function in (call, jax.grad(call, argnums=1)):
+            mapped = jax.vmap(function, in_axes=(*axes, offset_axis))
+            with pytest.raises((ValueError, jax.errors.JaxRuntimeError)) as raised:
+                jax.block_until_ready(mapped(*arrays, offset))
+            assert rule in str(raised.value)
+
+
+def test_grouped_gemm_vmap_bad_offset_leaves_groups_without_rows(device):
+    """As without vmap, where errors are recorded only; other entries keep theirs."""
+    first = jnp.array([1, -1, 3], np.int8)
+    order = order_rows(jnp.asarray(SIZES), first, 2, M, by_group=False)
+    np.testing.assert_array_equal(order.sizes, [0, 5, 0, 0, 2, 0, 0])
+    order = order_rows(jnp.asarray(SIZES), first.at[2].set(100), 2, M, by_group=True)
+    np.testing.assert_array_equal(order.sizes, [0, 5, 0])
+
+
 def test_grouped_gemm_vmap_one_bad_entry_spares_the_others(device):
     """An entry past its rows takes none of its neighbour's, where errors are recorded
     only: seen in the sizes that the one product gets."""
@@ -216,6 +246,16 @@ def test_grouped_gemm_vmap_of_narrow_and_unsigned_sizes(device, dtype):
     sizes = np.array([100, 20], dtype)
     out = jax.vmap(gg.grouped_gemm, in_axes=(0, None, None))(lhs, rhs, sizes)
     assert_batch_close(out, [reference_grouped_gemm(a, rhs, sizes) for a in lhs])
+
+
+@each_mapping
+def test_grouped_gemm_vmap_with_x64(device, axes):
+    """The arithmetic of the rows stays in one type."""
+    arrays = operands(axes)
+    out = jax.vmap(gg.grouped_gemm, in_axes=axes)(*arrays)
+    with jax.enable_x64(True):
+        wide = jax.vmap(gg.grouped_gemm, in_axes=axes)(*arrays)
+    np.testing.assert_array_equal(out, wide)
 
 
 def test_grouped_gemm_vmap_of_nothing(device):
