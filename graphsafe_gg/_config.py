@@ -15,7 +15,7 @@ _CHOICES = {
     "GG_CUBLASLT": ("auto", "off", "always"),
     # "1" puts an NVTX range around each handler call, for profilers.
     "GG_NVTX": ("", "0", "1"),
-    # "1" replaces every call by jax.lax.ragged_dot.
+    # "1" lowers every call to jax.lax.ragged_dot.
     "GG_DISABLE": ("", "0", "1"),
 }
 

@@ -1,35 +1,85 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""What every call becomes under GG_DISABLE=1: jax.lax.ragged_dot."""
+"""What the primitives lower to under GG_DISABLE=1: jax.lax.ragged_dot_general.
+
+Derivatives and vmap stay those of the primitives, so that all of them work.
+"""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import mlir
+
+from graphsafe_gg.api import lowering
+from graphsafe_gg.api.operands import unpack
+
+_WEIGHT_GRADIENT = jax.lax.RaggedDotDimensionNumbers(
+    dot_dimension_numbers=(((0,), (0,)), ((), ())),
+    lhs_ragged_dimensions=[0],
+    rhs_group_dimensions=[],
+)
 
 
-def grouped_gemm(lhs, rhs, sizes, bias, group_offset, layer, **options) -> jax.Array:
-    """`rhs` is (g, k, n), or with a layer (layers, g, k, n). Rows without a group here
-    are given to one of zero weights, and selected away."""
-    sizes = sizes.astype(jnp.int32)
-    if layer is not None:
-        layer = jnp.reshape(jnp.asarray(layer), ())
+def _grouped_gemm(lhs, rhs, sizes, *rest, transpose_rhs, out_dtype, layer, **params):
+    optional = unpack(params["optional"], rest)
+    bias = optional.bias
+    if rhs.ndim == 4:
+        layer = layer if optional.layer is None else optional.layer.reshape(())
         rhs = jax.lax.dynamic_index_in_dim(rhs, layer, keepdims=False)
         if bias is not None:
             bias = jax.lax.dynamic_index_in_dim(bias, layer, keepdims=False)
-    if group_offset is None and bias is None:
-        return jax.lax.ragged_dot(lhs, rhs, sizes, **options)
-    num_groups, _, n = rhs.shape
-    offset = jnp.int32(0) if group_offset is None else jnp.reshape(group_offset, ())
-    starts = jnp.cumulative_sum(sizes, include_initial=True)
-    first = starts[offset]
-    local = jax.lax.dynamic_slice_in_dim(sizes, offset, num_groups)
-    weights = jnp.concatenate([jnp.zeros_like(rhs, shape=(1, *rhs.shape[1:])), rhs])
-    counts = jnp.concatenate([first[None], local])
-    out = jax.lax.ragged_dot(lhs, weights, counts, **options)
-    ends = jnp.cumulative_sum(counts)
-    row = jnp.arange(lhs.shape[0])
+    rhs = jnp.swapaxes(rhs, 1, 2) if transpose_rhs else rhs
+    counts, row_group = _local_groups(sizes, optional, params, lhs, rhs.shape[0])
+    # Rows without a group here are those of a first and a last group of zero weights.
+    rhs = jnp.pad(rhs, ((1, 0), (0, 0), (0, 0)))
+    out = jax.lax.ragged_dot(
+        lhs,
+        rhs,
+        counts[:-1],
+        precision=jax.lax.Precision.HIGHEST,
+        preferred_element_type=np.float32,
+    )
     if bias is not None:
-        row_group = jnp.searchsorted(ends, row, side="right")
-        rows = jnp.concatenate([jnp.zeros_like(bias, shape=(1, n)), bias])
-        out += rows[jnp.minimum(row_group, num_groups)].astype(out.dtype)
-    is_local = (row >= first) & (row < ends[-1])
-    return jnp.where(is_local[:, None], out, 0)
+        out += jnp.pad(bias, ((1, 1), (0, 0)))[row_group].astype(np.float32)
+    is_local = (row_group > 0) & (row_group < counts.size - 1)
+    return jnp.where(is_local[:, None], out, 0).astype(out_dtype)
+
+
+def _drhs(lhs, dout, sizes, *rest, out_dtype, num_groups, **params):
+    optional = unpack(params["optional"], rest)
+    counts, _ = _local_groups(sizes, optional, params, lhs, num_groups)
+    out = jax.lax.ragged_dot_general(
+        lhs,
+        dout,
+        counts[:-1],
+        _WEIGHT_GRADIENT,
+        precision=jax.lax.Precision.HIGHEST,
+        preferred_element_type=np.float32,
+    )
+    return out[1:].astype(out_dtype)
+
+
+def _local_groups(sizes, optional, params, lhs, num_groups):
+    """Rows before the groups here, of each of them, and behind them; and which of these
+    a row is in."""
+    m = lhs.shape[0]
+    offset = max(params["group_offset"], 0)
+    if optional.group_offset is not None:
+        offset = optional.group_offset.reshape(()).astype(np.int32)
+    ends = jnp.minimum(jnp.cumulative_sum(sizes.astype(np.int32), dtype=np.int32), m)
+    zero, last = np.zeros((1,), np.int32), np.full((1,), m, np.int32)
+    bounds = jnp.concatenate([zero, ends])
+    local = jax.lax.dynamic_slice_in_dim(bounds, offset, num_groups + 1)
+    counts = jnp.concatenate([local, last]) - jnp.concatenate([zero, local])
+    row = jnp.arange(m, dtype=np.int32)
+    return counts, jnp.sum(row[:, None] >= local[None], axis=1, dtype=np.int32)
+
+
+def _group_sizes_copy(sizes):
+    return jnp.zeros((lowering.ticket_words(sizes),), np.uint32)
+
+
+grouped_gemm, drhs, group_sizes_copy = (
+    mlir.lower_fun(fn, multiple_results=False)
+    for fn in (_grouped_gemm, _drhs, _group_sizes_copy)
+)

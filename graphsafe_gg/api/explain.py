@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from graphsafe_gg import _config
 from graphsafe_gg.api import capabilities, primitives
 from graphsafe_gg.api.call_site import call_site_name
 from graphsafe_gg.api.capabilities import Capability
@@ -121,6 +122,10 @@ def _explained(equation, platform: str, architecture: str) -> ExplainedCall:
     row = capabilities.capability(
         platform, architecture, str(first.dtype), product, params["mode"]
     )
+    if _config.DISABLED:
+        path, reason = "jax.lax.ragged_dot", "GG_DISABLE=1"
+        row = dataclasses.replace(row, path=path, status="experimental", reason=reason)
+        return ExplainedCall(call_site_name(params["site"]), problem, row, ())
     has_more = optional.linear().bits != 0 or optional.bias is not None
     has_more |= params["group_offset"] >= 0 or params.get("layer", -1) >= 0
     if platform == "cuda" and has_more and row.status == "stable":

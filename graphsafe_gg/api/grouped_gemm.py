@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from graphsafe_gg import _config, _runtime
-from graphsafe_gg.api import disabled, manual_axes, primitives, validation
+from graphsafe_gg import _runtime
+from graphsafe_gg.api import manual_axes, primitives, validation
 from graphsafe_gg.api.call_site import call_site, default_name
 from graphsafe_gg.api.group_sizes import GroupSizes
 from graphsafe_gg.api.mode import choose_mode
@@ -122,17 +122,6 @@ def grouped_gemm(
     layer_index = _index(op, "layer", layer, rhs.shape[0] - 1)
     out_dtype = validation.result_dtype(op, lhs, preferred_element_type)
     check_precision(op, precision, lhs.dtype)
-    if _config.DISABLED:
-        return disabled.grouped_gemm(
-            lhs,
-            jnp.swapaxes(rhs, -1, -2) if transpose_rhs else rhs,
-            sizes,
-            bias,
-            group_offset,
-            layer,
-            precision=precision,
-            preferred_element_type=out_dtype,
-        )
     site = call_site(name or default_name(op, rhs))
     _runtime.raise_recorded_errors(site % 2**64)
     mode = choose_mode(mode)

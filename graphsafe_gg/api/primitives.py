@@ -24,7 +24,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 from jax.interpreters import batching as jax_batching
 
-from graphsafe_gg.api import batching, lowering, manual_axes, partitioning
+from graphsafe_gg import _config
+from graphsafe_gg.api import batching, disabled, lowering, manual_axes, partitioning
 from graphsafe_gg.api.operands import unpack
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
@@ -191,9 +192,10 @@ def _define(primitive, abstract, rule):
     mlir.register_lowering(primitive, rule, cacheable=False)
 
 
-_define(grouped_gemm_p, _grouped_gemm_abstract, lowering.grouped_gemm)
-_define(drhs_p, _drhs_abstract, lowering.drhs)
-_define(group_sizes_copy_p, _copy_abstract, lowering.group_sizes_copy)
+_rules = disabled if _config.DISABLED else lowering
+_define(grouped_gemm_p, _grouped_gemm_abstract, _rules.grouped_gemm)
+_define(drhs_p, _drhs_abstract, _rules.drhs)
+_define(group_sizes_copy_p, _copy_abstract, _rules.group_sizes_copy)
 ad.primitive_jvps[grouped_gemm_p] = _grouped_gemm_jvp
 ad.primitive_jvps[drhs_p] = _drhs_jvp
 ad.primitive_transposes[grouped_gemm_p] = _grouped_gemm_transpose

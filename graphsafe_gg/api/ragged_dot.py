@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from graphsafe_gg import _config
 from graphsafe_gg._errors import message
 from graphsafe_gg.api.grouped_gemm import grouped_gemm
 from graphsafe_gg.api.weight_gradient import weight_gradient
@@ -111,7 +110,7 @@ def ragged_dot_general(
         preferred_element_type=preferred_element_type,
     )
     out = _as_lax_would(lax_dot, plan, lhs, rhs, sizes, group_offset)
-    if plan.kind == "batch" or (_config.DISABLED and group_offset is None):
+    if plan.kind == "batch":
         return lax_dot(lhs, rhs, sizes)
     if group_offset is not None and plan.kind != "noncontracting":
         rule, advice = (

@@ -57,10 +57,14 @@ def test_runtime_config_disabled():
 function = jax.jit(gg.grouped_gemm)
 text = function.lower(*operands).as_text()
 print("graphsafe_gg" in text, function(*operands)[:, 0].tolist())
+print(gg.explain(function)(*operands))
 """
     )
-    printed = output_of(code, env={**CPU, "GG_DISABLE": "1"})
-    assert printed.strip() == "False [3.0, 3.0, 3.0, 0.0]"
+    printed = output_of(code, env={**CPU, "GG_DISABLE": "1"}).splitlines()
+    assert printed[0] == "False [3.0, 3.0, 3.0, 0.0]"
+    assert printed[2] == (
+        "  mode device on cpu x86-64: jax.lax.ragged_dot; experimental: GG_DISABLE=1"
+    )
 
 
 def test_runtime_config_disabled_with_every_operand():
@@ -82,3 +86,36 @@ for offset in range(3):
     ]
     assert printed[0].count("[") == 30
     assert printed[0] == printed[1]
+
+
+def test_runtime_config_disabled_under_transformations():
+    """vmap and derivatives are those of the enabled operation, of ragged_dot too."""
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+import graphsafe_gg as gg
+rng = np.random.default_rng(0)
+lhs, rhs = rng.standard_normal((3, 9, 4), np.float32), rng.standard_normal((2, 4, 5))
+sizes = np.array([[1, 3, 0, 5], [0, 0, 0, 0], [2, 2, 2, 2]])
+
+def loss(lhs, rhs, sizes, offset):
+    lhs, sizes = gg.copy_group_sizes(sizes, before=lhs)
+    out = gg.grouped_gemm(lhs, rhs, sizes, group_offset=offset, mode="async")
+    return jnp.sum(jnp.sin(out))
+
+def total(rhs):
+    out = jax.vmap(gg.ragged_dot, in_axes=(0, None, None))(lhs, rhs, sizes[0, :2])
+    return jnp.sum(jnp.sin(out))
+
+gradient = jax.vmap(jax.grad(loss, argnums=(0, 1)), in_axes=(0, None, 0, 0))
+args = lhs, rhs.astype(np.float32), sizes, jnp.array([2, 0, 1])
+text = jax.jit(gradient).lower(*args).as_text()
+print("graphsafe_gg" in text)
+for part in (*gradient(*args), jax.grad(total)(args[1])):
+    print(np.asarray(part).round(4).tolist())
+"""
+    printed = [
+        output_of(code, env={**CPU, "GG_DISABLE": value}) for value in ("0", "1")
+    ]
+    assert [text.split()[0] for text in printed] == ["True", "False"]
+    assert len(printed[0].split("\n", 1)[1]) > 1000
+    assert printed[0].split("\n", 1)[1] == printed[1].split("\n", 1)[1]
