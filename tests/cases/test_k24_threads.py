@@ -48,11 +48,18 @@ class Checked(NamedTuple):
     want: jax.Array
     sizes: jax.Array
 
-    def check(self):
-        rows = np.flatnonzero(self.wrong_rows)
-        assert int(self.wrong) == 0, (
-            f"sizes {self.sizes}, rows {rows}: got {self.got[rows]}, "
-            f"want {self.want[rows]}"
+    def check(self, x, sizes):
+        """Against itself, and its sizes against those that the host sent."""
+        assert int(self.wrong) == 0, self.explained(x, sizes)
+        np.testing.assert_array_equal(self.sizes, sizes)
+
+    def explained(self, x, sizes):
+        groups = [np.rint(side / np.sin(x[:, 0])) - 1 for side in (self.got, self.want)]
+        return (
+            f"rows {np.flatnonzero(self.wrong_rows)} differ\n"
+            f"got {self.got}\nof groups {groups[0]}\n"
+            f"want {self.want}\nof groups {groups[1]}\n"
+            f"sizes sent {sizes}, read {self.sizes}"
         )
 
 
@@ -87,11 +94,12 @@ def steps_of(program, groups, seed, num_steps, device):
                 sizes = rng.multinomial(ROWS, rng.dirichlet(np.ones(groups)))
                 x = rng.standard_normal((ROWS, WIDTH), np.float32)
                 args = (jnp.asarray(x), jnp.asarray(sizes.astype(np.int32)))
-                held.append(program(*args))
+                held.append((program(*args), x, sizes))
                 if len(held) > 8:
-                    held.pop(0).check()
-            for result in held:
-                result.check()
+                    result, *sent = held.pop(0)
+                    result.check(*sent)
+            for result, *sent in held:
+                result.check(*sent)
 
     return work
 
@@ -121,6 +129,7 @@ def test_p073_threads_share_one_program(device, mode):
     program = checked(8, mode, f"p073.{mode}")
     num_steps = 300 if is_cuda(device) else 20
     run_threads([steps_of(program, 8, seed, num_steps, device) for seed in range(8)])
+    gg.check()
 
 
 def test_p074_capture_beside_waits(device):
