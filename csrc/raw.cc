@@ -4,10 +4,12 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/ticket.h"
@@ -41,20 +43,35 @@ IndexType index_type_by_name(const std::string& name) {
 }
 
 Problem make_problem(bool is_drhs, const std::string& dtype, const std::string& out_dtype,
-                     const std::string& size_dtype, bool transpose_rhs, int64_t num_groups,
-                     int64_t m, int64_t k, int64_t n) {
+                     const std::string& size_dtype, bool transpose_rhs, bool has_bias,
+                     int64_t num_layers, int64_t num_sizes, int64_t num_groups, int64_t m,
+                     int64_t k, int64_t n) {
   Problem problem{};
   problem.product = is_drhs ? Product::kKGrouped : Product::kMGrouped;
   problem.dtype = dtype_by_name(dtype);
   problem.out_dtype = dtype_by_name(out_dtype);
   problem.size_type = index_type_by_name(size_dtype);
   problem.transpose_rhs = transpose_rhs;
-  problem.num_sizes = num_groups;
+  problem.has_bias = has_bias;
+  problem.num_layers = num_layers;
+  problem.num_sizes = num_sizes;
   problem.num_groups = num_groups;
   problem.m = m;
   problem.k = k;
   problem.n = n;
   return problem;
+}
+
+// (address or 0, value where there is no address, dtype of what is at the address).
+using Index = std::tuple<uintptr_t, int64_t, std::string>;
+
+IndexOperand index_operand(const Index& index) {
+  const auto& [address, value, dtype] = index;
+  IndexOperand operand{};
+  operand.address = reinterpret_cast<const void*>(address);
+  operand.value = value;
+  operand.type = static_cast<uint8_t>(index_type_by_name(dtype));
+  return operand;
 }
 
 // What the initialize stage of a handler does: everything that a capture forbids.
@@ -66,10 +83,16 @@ void raw_initialize(int device, const Problem& problem, uint64_t site) {
 }
 
 void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs,
-                uintptr_t group_sizes, uintptr_t out, uint64_t site, uintptr_t stream) {
+                uintptr_t group_sizes, uintptr_t out, uintptr_t bias, const Index& group_offset,
+                const Index& layer, uint64_t site, uintptr_t stream) {
   nb::gil_scoped_release release;
-  const Operands operands{reinterpret_cast<const void*>(lhs), reinterpret_cast<const void*>(rhs),
-                          reinterpret_cast<const void*>(group_sizes), reinterpret_cast<void*>(out)};
+  const Operands operands{reinterpret_cast<const void*>(lhs),
+                          reinterpret_cast<const void*>(rhs),
+                          reinterpret_cast<const void*>(group_sizes),
+                          reinterpret_cast<void*>(out),
+                          reinterpret_cast<const void*>(bias),
+                          index_operand(group_offset),
+                          index_operand(layer)};
   DeviceState& state = DeviceState::get(device);
   launch(state, problem, operands, state.sites().at(site), /*max_group_rows=*/-1,
          reinterpret_cast<CUstream>(stream));
@@ -145,11 +168,13 @@ void bind_raw(nb::module_& m) {
     return to_string(problem);
   });
   m.def("raw_problem", &make_problem, nb::kw_only(), nb::arg("is_drhs"), nb::arg("dtype"),
-        nb::arg("out_dtype"), nb::arg("size_dtype"), nb::arg("transpose_rhs"),
-        nb::arg("num_groups"), nb::arg("m"), nb::arg("k"), nb::arg("n"));
+        nb::arg("out_dtype"), nb::arg("size_dtype"), nb::arg("transpose_rhs"), nb::arg("has_bias"),
+        nb::arg("num_layers"), nb::arg("num_sizes"), nb::arg("num_groups"), nb::arg("m"),
+        nb::arg("k"), nb::arg("n"));
   m.def("raw_initialize", &raw_initialize, nb::arg("device"), nb::arg("problem"), nb::arg("site"));
   m.def("raw_launch", &raw_launch, nb::arg("device"), nb::arg("problem"), nb::arg("lhs"),
-        nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("site"), nb::arg("stream"));
+        nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("bias"),
+        nb::arg("group_offset"), nb::arg("layer"), nb::arg("site"), nb::arg("stream"));
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<RawSlot>(m, "RawSlot")
       .def(nb::init<int, const std::string&, int64_t>(), nb::arg("device"), nb::arg("size_dtype"),

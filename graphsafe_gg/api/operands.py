@@ -9,9 +9,6 @@ is known when the program is traced is no operand but an attribute.
 
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
 
 class OptionalOperands(NamedTuple):
     """Arrays, or None where the call has no such operand."""
@@ -50,15 +47,3 @@ class Index(NamedTuple):
 
     static: int = -1
     traced: Any = None
-
-    @property
-    def is_given(self) -> bool:
-        return self.static >= 0 or self.traced is not None
-
-
-def as_static(index) -> int | None:
-    """The value of an index that is known now, else None."""
-    if isinstance(index, jax.core.Tracer | jax.Array):
-        return None
-    array = np.asarray(index)
-    return int(array.item()) if array.size == 1 else None

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that need only shapes and types, made at trace time."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graphsafe_gg._errors import message
-from graphsafe_gg.api.operands import Index, as_static
+from graphsafe_gg.api.operands import Index
 
 MODES = ("auto", "sync", "device", "async")
 _FLOATS = ("bfloat16", "float16", "float32")
@@ -76,17 +77,12 @@ def check_bias(op: str, bias, rhs, transpose_rhs: bool) -> None:
 
 def as_index(op: str, name: str, index, limit: int) -> Index:
     """An integer of [0, limit], or a scalar array of integers."""
-    static = as_static(index)
-    array = np.asarray(index) if static is not None else jnp.asarray(index)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(
-            message(op, name, "have an integer dtype", array.dtype, "Cast it.")
-        )
-    if array.shape not in ((), (1,)):
-        rule, advice = "be a scalar or have shape (1,)", "Pass one integer."
-        raise ValueError(message(op, name, rule, f"shape {array.shape}", advice))
-    if static is None:
+    is_traced = isinstance(index, jax.Array) or hasattr(index, "__jax_array__")
+    array = jnp.asarray(index) if is_traced else np.asarray(index)
+    check_index(op, name, array)
+    if is_traced:
         return Index(traced=array)
+    static = int(array.item())
     if not 0 <= static <= limit:
         advice = {
             "layer": "Count layers of the stack from 0.",
@@ -94,6 +90,16 @@ def as_index(op: str, name: str, index, limit: int) -> Index:
         }[name]
         raise ValueError(message(op, name, f"be in [0, {limit}]", static, advice))
     return Index(static)
+
+
+def check_index(op: str, name: str, array) -> None:
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise TypeError(
+            message(op, name, "have an integer dtype", array.dtype, "Cast it.")
+        )
+    if array.shape not in ((), (1,)):
+        rule, advice = "be a scalar or have shape (1,)", "Pass one integer."
+        raise ValueError(message(op, name, rule, f"shape {array.shape}", advice))
 
 
 def check_dtypes(op: str, lhs, rhs, group_sizes) -> None:

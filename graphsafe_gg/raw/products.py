@@ -4,6 +4,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from graphsafe_gg import _ffi
 from graphsafe_gg._errors import message
 from graphsafe_gg.api import validation
@@ -12,21 +14,42 @@ from graphsafe_gg.raw.device_array import DeviceArray, as_device_array
 from graphsafe_gg.raw.stream import stream_address
 
 
+class _Index(NamedTuple):
+    """A group_offset or layer: the address that holds it, or its value."""
+
+    address: int = 0
+    value: int = 0
+    dtype: str = "int64"
+
+
 class _Call(NamedTuple):
     device: int
     problem: Any
     addresses: tuple[int, int, int, int]
+    bias: int
+    group_offset: _Index
+    layer: _Index
     site: int
 
 
 def initialize_grouped_gemm(
-    lhs, rhs, group_sizes, out, *, transpose_rhs: bool = False, name: str | None = None
+    lhs,
+    rhs,
+    group_sizes,
+    out,
+    *,
+    transpose_rhs: bool = False,
+    bias=None,
+    group_offset=None,
+    layer=None,
+    name: str | None = None,
 ) -> None:
     """Loads what `grouped_gemm` needs for operands of these shapes and dtypes.
 
-    Call it once, outside any capture. Addresses play no part.
+    Call it once, outside any capture. Addresses and indices play no part.
     """
-    call = _grouped_gemm_call(lhs, rhs, group_sizes, out, transpose_rhs, name)
+    options = (transpose_rhs, name, bias, group_offset, layer)
+    call = _grouped_gemm_call(lhs, rhs, group_sizes, out, *options)
     _ffi.raw_initialize(call.device, call.problem, call.site)
 
 
@@ -38,9 +61,13 @@ def grouped_gemm(
     out,
     *,
     transpose_rhs: bool = False,
+    bias=None,
+    group_offset=None,
+    layer=None,
     name: str | None = None,
 ) -> None:
-    """Launches ``out[r] = lhs[r] @ rhs[group of r]`` on the caller's stream.
+    """Launches ``out[r] = lhs[r] @ rhs[group of r] + bias[group of r]`` on the caller's
+    stream.
 
     One kernel launch: nothing is allocated, waited for or read on the host, so the
     stream may be capturing. Bad sizes are cut and recorded as in mode "device".
@@ -51,6 +78,12 @@ def grouped_gemm(
         that `as_device_array` takes.
       out: (m, n), written whole. bfloat16, float16 or float32.
       transpose_rhs: rhs is (g, n, k).
+      bias: (g, n), lhs's dtype, on the device.
+      group_offset: rhs and bias hold the groups from this one on of those that
+        group_sizes counts. A Python or NumPy integer is fixed in the launch; an integer
+        array on the device, scalar or (1,), is read by the kernel, at each replay anew.
+      layer: rhs is (layers, g, k, n) or (layers, g, n, k), bias (layers, g, n), and
+        this one counts. An integer or an array, as group_offset.
       name: names the call site in errors.
 
     Raises:
@@ -58,40 +91,85 @@ def grouped_gemm(
       NotImplementedError: no kernel for these types on this GPU.
       RuntimeError: `initialize_grouped_gemm` never ran for such operands, or CUDA
         failed.
+
+    A group_offset or layer on the device that is out of range is recorded as in mode
+    "device": groups that do not exist have no rows, and a layer that does not, zeros.
     """
-    call = _grouped_gemm_call(lhs, rhs, group_sizes, out, transpose_rhs, name)
-    _launch(stream, call)
+    options = (transpose_rhs, name, bias, group_offset, layer)
+    _launch(stream, _grouped_gemm_call(lhs, rhs, group_sizes, out, *options))
 
 
-def initialize_drhs(lhs, dout, group_sizes, out, *, name: str | None = None) -> None:
+def initialize_drhs(
+    lhs, dout, group_sizes, out, *, group_offset=None, name: str | None = None
+) -> None:
     """Loads what `drhs` needs for operands of these shapes and dtypes."""
-    call = _drhs_call(lhs, dout, group_sizes, out, name)
+    call = _drhs_call(lhs, dout, group_sizes, out, name, group_offset)
     _ffi.raw_initialize(call.device, call.problem, call.site)
 
 
-def drhs(stream, lhs, dout, group_sizes, out, *, name: str | None = None) -> None:
+def drhs(
+    stream, lhs, dout, group_sizes, out, *, group_offset=None, name: str | None = None
+) -> None:
     """Launches ``out[i] = lhs[rows of i].T @ dout[rows of i]``, the weight gradient.
 
-    lhs (m, k), dout (m, n), group_sizes (g,), out (g, k, n), written whole. The rest is
-    as for `grouped_gemm`.
+    lhs (m, k), dout (m, n), group_sizes (g,), out (g, k, n), written whole. With
+    group_offset, out has the groups from this one on of those that group_sizes counts.
+    The rest is as for `grouped_gemm`.
     """
-    _launch(stream, _drhs_call(lhs, dout, group_sizes, out, name))
+    _launch(stream, _drhs_call(lhs, dout, group_sizes, out, name, group_offset))
 
 
-def _grouped_gemm_call(lhs, rhs, group_sizes, out, transpose_rhs, name) -> _Call:
+def _grouped_gemm_call(
+    lhs,
+    rhs,
+    group_sizes,
+    out,
+    transpose_rhs,
+    name,
+    bias=None,
+    group_offset=None,
+    layer=None,
+) -> _Call:
     op = "raw.grouped_gemm"
     arrays = _resolve(lhs=lhs, rhs=rhs, group_sizes=group_sizes, out=out)
     lhs, rhs, group_sizes, out = arrays
-    validation.check_operands(op, lhs, rhs, group_sizes, transpose_rhs)
+    validation.check_operands(
+        op,
+        lhs,
+        rhs,
+        group_sizes,
+        transpose_rhs,
+        has_layers=layer is not None,
+        has_offset=group_offset is not None,
+    )
     validation.check_dtypes(op, lhs, rhs, group_sizes)
+    if bias is not None:
+        bias = _on_device("bias", bias, lhs.device)
+        validation.check_bias(op, bias, rhs, transpose_rhs)
+    num_groups, num_sizes = rhs.shape[-3], group_sizes.shape[0]
+    num_layers = 1 if layer is None else rhs.shape[0]
+    offset_limit = num_sizes - num_groups
+    offset = _index(op, "group_offset", group_offset, offset_limit, lhs.device)
+    layer = _index(op, "layer", layer, num_layers - 1, lhs.device)
     m, k = lhs.shape
-    n = rhs.shape[1 if transpose_rhs else 2]
+    n = rhs.shape[-2 if transpose_rhs else -1]
     _check_out(op, out, (m, n))
-    problem = _problem(False, lhs, out, group_sizes, transpose_rhs, rhs.shape[0], k, n)
-    return _call(op if name is None else name, problem, arrays)
+    problem = _ffi.raw_problem(
+        is_drhs=False,
+        **_dtypes(lhs, group_sizes, out),
+        transpose_rhs=bool(transpose_rhs),
+        has_bias=bias is not None,
+        num_layers=num_layers,
+        num_sizes=num_sizes,
+        num_groups=num_groups,
+        m=m,
+        k=k,
+        n=n,
+    )
+    return _call(name or op, problem, arrays, bias, offset, layer)
 
 
-def _drhs_call(lhs, dout, group_sizes, out, name) -> _Call:
+def _drhs_call(lhs, dout, group_sizes, out, name, group_offset=None) -> _Call:
     op = "raw.drhs"
     arrays = _resolve(lhs=lhs, dout=dout, group_sizes=group_sizes, out=out)
     lhs, dout, group_sizes, out = arrays
@@ -104,26 +182,62 @@ def _drhs_call(lhs, dout, group_sizes, out, name) -> _Call:
         rule = f"have lhs's {lhs.shape[0]} rows"
         raise ValueError(message(op, "dout", rule, dout.shape, "Pass the same rows."))
     validation.check_dtypes(op, lhs, dout, group_sizes)
-    if group_sizes.ndim != 1:
-        raise ValueError(
-            message(op, "group_sizes", "have rank 1", group_sizes.shape, "Flatten it.")
-        )
-    k, n = lhs.shape[1], dout.shape[1]
-    _check_out(op, out, (group_sizes.shape[0], k, n))
-    problem = _problem(True, lhs, out, group_sizes, False, group_sizes.shape[0], k, n)
-    return _call(op if name is None else name, problem, arrays)
+    (m, k), n, num_sizes = lhs.shape, dout.shape[1], group_sizes.shape[0]
+    num_groups = num_sizes
+    if group_offset is not None and out.ndim == 3:
+        num_groups = min(out.shape[0], num_sizes)
+    offset_limit = num_sizes - num_groups
+    offset = _index(op, "group_offset", group_offset, offset_limit, lhs.device)
+    _check_out(op, out, (num_groups, k, n))
+    problem = _ffi.raw_problem(
+        is_drhs=True,
+        **_dtypes(lhs, group_sizes, out),
+        transpose_rhs=False,
+        has_bias=False,
+        num_layers=1,
+        num_sizes=num_sizes,
+        num_groups=num_groups,
+        m=m,
+        k=k,
+        n=n,
+    )
+    return _call(name or op, problem, arrays, None, offset, _Index())
 
 
 def _resolve(**operands) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]:
     device = next((a.device for a in operands.values() if type(a) is DeviceArray), 0)
-    a, b, sizes, out = (as_device_array(n, x, device) for n, x in operands.items())
-    for label, array in zip(operands, (a, b, sizes, out), strict=True):
-        if array.device != a.device:
-            raise ValueError(
-                f"raw: {label} must be on lhs's device {a.device}; got device "
-                f"{array.device}. Put all operands on one GPU."
-            )
-    return a, b, sizes, out
+    first = as_device_array("lhs", operands.pop("lhs"), device)
+    b, sizes, out = (_on_device(n, x, first.device) for n, x in operands.items())
+    return first, b, sizes, out
+
+
+def _on_device(label: str, array, device: int) -> DeviceArray:
+    array = as_device_array(label, array, device)
+    if array.device != device:
+        raise ValueError(
+            f"raw: {label} must be on lhs's device {device}; got device "
+            f"{array.device}. Put all operands on one GPU."
+        )
+    return array
+
+
+def _index(op: str, name: str, index, limit: int, device: int) -> _Index:
+    if index is None:
+        return _Index()
+    if _is_on_host(index):
+        return _Index(value=validation.as_index(op, name, index, limit).static)
+    array = _on_device(name, index, device)
+    validation.check_index(op, name, array)
+    return _Index(array.address, dtype=array.dtype.name)
+
+
+def _is_on_host(index) -> bool:
+    """Python's and NumPy's numbers; an array of another package may be on a GPU."""
+    if isinstance(index, np.ndarray | np.generic):
+        return True
+    if isinstance(index, DeviceArray) or hasattr(index, "__dlpack__"):
+        return False
+    return not hasattr(index, "__cuda_array_interface__")
 
 
 def _check_out(op: str, out: DeviceArray, shape: tuple[int, ...]) -> None:
@@ -136,26 +250,25 @@ def _check_out(op: str, out: DeviceArray, shape: tuple[int, ...]) -> None:
         raise TypeError(message(op, "out", rule, out.dtype, "Allocate another type."))
 
 
-def _problem(is_drhs, lhs, out, group_sizes, transpose_rhs, num_groups, k, n):
-    return _ffi.raw_problem(
-        is_drhs=is_drhs,
-        dtype=lhs.dtype.name,
-        out_dtype=out.dtype.name,
-        size_dtype=group_sizes.dtype.name,
-        transpose_rhs=bool(transpose_rhs),
-        num_groups=num_groups,
-        m=lhs.shape[0],
-        k=k,
-        n=n,
-    )
+def _dtypes(lhs, group_sizes, out) -> dict[str, str]:
+    return {
+        "dtype": lhs.dtype.name,
+        "out_dtype": out.dtype.name,
+        "size_dtype": group_sizes.dtype.name,
+    }
 
 
-def _call(name: str, problem, arrays: tuple[DeviceArray, ...]) -> _Call:
+def _call(name, problem, arrays, bias, group_offset, layer) -> _Call:
     a, b, sizes, out = arrays
     addresses = (a.address, b.address, sizes.address, out.address)
-    return _Call(a.device, problem, addresses, call_site(name) % 2**64)
+    bias = 0 if bias is None else bias.address
+    site = call_site(name) % 2**64
+    return _Call(a.device, problem, addresses, bias, group_offset, layer, site)
 
 
 def _launch(stream, call: _Call) -> None:
     address = stream_address(stream)
-    _ffi.raw_launch(call.device, call.problem, *call.addresses, call.site, address)
+    more = (call.bias, call.group_offset, call.layer)
+    _ffi.raw_launch(
+        call.device, call.problem, *call.addresses, *more, call.site, address
+    )

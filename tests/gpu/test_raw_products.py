@@ -14,6 +14,8 @@ from support.operands import DTYPES
 from support.raw_layer import RawLayer
 
 import graphsafe_gg as gg
+from graphsafe_gg import raw
+from graphsafe_gg.testing import assert_bit_equal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sanitizer]
 
@@ -45,6 +47,32 @@ def test_raw_products_of_every_type_and_layout(gpu, dtype, transpose_rhs):
         layer.set_sizes(sizes, stream)
         layer.enqueue(stream)
         layer.check(stream, f"{m}, {k}, {n}: ")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_on_device", [False, True])
+def test_raw_products_with_bias_offset_and_layer(gpu, dtype, is_on_device):
+    """The bits of the operation, for two of five groups in one of three layers."""
+    rng, stream = np.random.default_rng(0), Stream()
+    sizes = np.array([30, 7, 0, 65, 9], np.int32)
+    shapes = ((130, 72), (3, 2, 72, 136), (3, 2, 136))
+    lhs, rhs, bias = (rng.standard_normal(s, np.float32).astype(dtype) for s in shapes)
+    out = gpu.put(np.zeros((130, 136), dtype))
+    gpu.fill_nan(out, stream)
+    indices = {"group_offset": 3, "layer": 1}
+    want = gg.grouped_gemm(lhs, rhs, sizes, bias=bias, **indices, mode="device")
+    if is_on_device:
+        indices = {
+            "group_offset": gpu.put(np.array([3], np.uint8)),
+            "layer": gpu.put(np.array(1, np.int64)),
+        }
+    options = {"bias": gpu.put(bias), **indices}
+    arrays = (*map(gpu.put, (lhs, rhs, sizes)), out)
+    raw.initialize_grouped_gemm(*arrays, **options)
+    raw.grouped_gemm(stream, *arrays, **options)
+    stream.synchronize()
+    assert_bit_equal(gpu.read(out), want)
+    gg.check()
 
 
 def test_raw_products_cut_bad_sizes_to_the_rows(gpu):

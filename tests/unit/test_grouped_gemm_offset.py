@@ -135,6 +135,11 @@ def test_grouped_gemm_offset_shards_experts():
             "Cast it.",
         ),
         (
+            "first",
+            TypeError,
+            "grouped_gemm: group_offset must have an integer dtype; got <U5. Cast it.",
+        ),
+        (
             np.array([0, 1]),
             ValueError,
             "grouped_gemm: group_offset must be a scalar or have shape (1,); got shape "

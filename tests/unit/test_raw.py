@@ -30,6 +30,9 @@ class WithStream:
         return self._pair
 
 
+NO_OPTIONS = {"transpose_rhs": False, "name": None}
+
+
 def operands(m=4, k=8, n=16, g=3, dtype="bfloat16", **changes):
     arrays = {
         "lhs": raw.DeviceArray(0x1000, (m, k), dtype),
@@ -51,6 +54,41 @@ def test_problem_holds_the_static_facts():
     assert "m_grouped gnk" in repr(call.problem)
 
 
+def test_problem_with_every_operand():
+    """An index on the host is a value, one on the device an address and its type."""
+    shapes = {
+        "rhs": raw.DeviceArray(0x2000, (5, 3, 8, 16), "bfloat16"),
+        "group_sizes": raw.DeviceArray(0x3000, (7,), "int32"),
+    }
+    options = {
+        "bias": raw.DeviceArray(0x5000, (5, 3, 16), "bfloat16"),
+        "group_offset": np.int8(4),
+        "layer": raw.DeviceArray(0x6000, (1,), "uint16"),
+    }
+    call = products._grouped_gemm_call(**operands(**shapes), **NO_OPTIONS, **options)
+    assert repr(call.problem) == (
+        "m_grouped gkn bf16->bf16 g=3 of 7 layers=5 bias m=4 k=8 n=16 sizes=s32"
+    )
+    assert call.bias == 0x5000
+    assert call.group_offset == (0, 4, "int64")
+    assert call.layer == (0x6000, 0, "uint16")
+
+
+def test_drhs_problem_of_local_groups():
+    arrays = [
+        raw.DeviceArray(1, (4, 8), "float16"),
+        raw.DeviceArray(2, (4, 16), "float16"),
+        raw.DeviceArray(3, (5,), "int32"),
+        raw.DeviceArray(4, (3, 8, 16), "float16"),
+    ]
+    call = products._drhs_call(*arrays, None, 2)
+    assert "g=3 of 5" in repr(call.problem)
+    with pytest.raises(ValueError, match=r"raw.drhs: group_offset must be in \[0, 2\]"):
+        products._drhs_call(*arrays, None, 3)
+    with pytest.raises(ValueError, match=r"raw.drhs: out must have shape \(5, 8, 16\)"):
+        products._drhs_call(*arrays, None)
+
+
 def test_drhs_problem_swaps_the_result():
     call = products._drhs_call(
         raw.DeviceArray(1, (4, 8), "float16"),
@@ -60,6 +98,61 @@ def test_drhs_problem_swaps_the_result():
         None,
     )
     assert repr(call.problem) == "k_grouped f16->f32 g=3 m=4 k=8 n=16 sizes=u64"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        (
+            {"bias": raw.DeviceArray(4, (3, 15), "bfloat16")},
+            ValueError,
+            r"raw.grouped_gemm: bias must have shape \(3, 16\) to match rhs; got",
+        ),
+        (
+            {"bias": raw.DeviceArray(4, (3, 16), "float32")},
+            TypeError,
+            "raw.grouped_gemm: bias must have lhs's dtype bfloat16; got float32",
+        ),
+        (
+            {"bias": raw.DeviceArray(4, (3, 16), "bfloat16", device=1)},
+            ValueError,
+            "bias must be on lhs's device 0; got device 1",
+        ),
+        (
+            {"layer": 0},
+            ValueError,
+            r"raw.grouped_gemm: rhs must have shape \(layers, g, k, n\)",
+        ),
+        (
+            {"group_offset": 1},
+            ValueError,
+            r"raw.grouped_gemm: group_offset must be in \[0, 0\]; got 1",
+        ),
+        (
+            {"group_offset": 1.0},
+            TypeError,
+            "raw.grouped_gemm: group_offset must have an integer dtype; got float64",
+        ),
+        (
+            {"group_offset": raw.DeviceArray(4, (2,), "int32")},
+            ValueError,
+            r"raw.grouped_gemm: group_offset must be a scalar or have shape \(1,\)",
+        ),
+        (
+            {"group_offset": raw.DeviceArray(4, (), "float32")},
+            TypeError,
+            "raw.grouped_gemm: group_offset must have an integer dtype; got float32",
+        ),
+        (
+            {"group_offset": jnp.int32(0)},
+            ValueError,
+            "raw: group_offset must be in CUDA device memory",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_named(options, error, text):
+    with pytest.raises(error, match=text):
+        raw.grouped_gemm(0, **operands(), **options)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +245,9 @@ def test_launch_before_initialize_says_so():
             3,
             4,
             0,
+            (0, 0, "int64"),
+            (0, 0, "int64"),
+            0,
             0,
         )
 
@@ -164,6 +260,9 @@ def test_unknown_types_are_value_errors():
             out_dtype="float32",
             size_dtype="int32",
             transpose_rhs=False,
+            has_bias=False,
+            num_layers=1,
+            num_sizes=1,
             num_groups=1,
             m=1,
             k=1,
