@@ -6,6 +6,7 @@ set(GG_TESTING_SOURCES
   csrc/testing/bind_configs.cc
   csrc/testing/bind_conformance.cc
   csrc/testing/bind_cublaslt.cc
+  csrc/testing/bind_emulation.cc
   csrc/testing/bind_executor.cc
   csrc/testing/bind_graphs.cc
   csrc/testing/bind_runtime.cc
@@ -49,6 +50,30 @@ set(GG_TESTING_SOURCES
 
 set_source_files_properties(csrc/testing/emulations.cc PROPERTIES COMPILE_OPTIONS -O2)
 
+# The device code, compiled for the host: its own kernels/ptx*.cuh come before those of csrc.
+add_library(gg_emulation OBJECT
+  csrc/testing/emulation/async_copies.cc
+  csrc/testing/emulation/barriers.cc
+  csrc/testing/emulation/block.cc
+  csrc/testing/emulation/faults.cc
+  csrc/testing/emulation/fiber.cc
+  csrc/testing/emulation/grid.cc
+  csrc/testing/emulation/grouped_drhs_kernels.cc
+  csrc/testing/emulation/grouped_gemm_kernels.cc
+  csrc/testing/emulation/memory.cc
+  csrc/testing/emulation/scheduler.cc
+  csrc/testing/emulation/thread_calls.cc
+  csrc/testing/emulation/warp.cc
+  csrc/testing/emulation/wgmma.cc
+  csrc/testing/emulation/wgmma_gemm_kernels.cc)
+target_include_directories(gg_emulation PRIVATE csrc/testing/emulation csrc)
+# Jumps between stacks are not overflows; device code reads memory under several types.
+target_compile_options(gg_emulation PRIVATE -Wall -Wextra -Werror -Wno-unknown-pragmas
+                       -U_FORTIFY_SOURCE -fno-strict-aliasing)
+set_source_files_properties(
+  csrc/testing/emulation/grouped_drhs_kernels.cc csrc/testing/emulation/grouped_gemm_kernels.cc
+  csrc/testing/emulation/wgmma_gemm_kernels.cc PROPERTIES COMPILE_OPTIONS -O1)
+
 # Without fatbins each library is one byte, which is all the simulated driver asks of it.
 if(NOT GG_NVCC)
   list(APPEND GG_TESTING_SOURCES csrc/testing/simulated_blobs.cc)
@@ -63,7 +88,7 @@ endif()
 # The raw interface is in both extensions: a domain of its own keeps their Python types apart.
 nanobind_add_module(_testing STABLE_ABI NB_STATIC NB_DOMAIN graphsafe_gg_testing
                     ${GG_TESTING_SOURCES} csrc/raw.cc)
-target_link_libraries(_testing PRIVATE gg_core)
+target_link_libraries(_testing PRIVATE gg_core gg_emulation)
 target_compile_options(_testing PRIVATE -Wall -Wextra -Wsign-conversion -Werror)
 target_link_options(_testing PRIVATE
   "LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports_testing.map")

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/matrix_descriptor.h"
 #include "kernels/ptx.cuh"
 
 namespace graphsafe_gg::ptx {
@@ -157,16 +158,6 @@ __device__ __forceinline__ void pin(float (&d)[kCount][4]) {
   for (int i = 0; i < kCount; ++i) {
     asm volatile("" : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])::"memory");
   }
-}
-
-// "Matrix descriptor" of a tile in rows of 128 bytes, swizzled over 128 bytes, its first row at a
-// multiple of 1024. Rows stand in groups of 8, 1024 bytes each. `block_bytes` leads from one run of
-// 64 columns to the next where columns are not the contraction; it is unused where they are.
-__device__ __forceinline__ uint64_t matrix_descriptor(uint32_t smem, uint32_t block_bytes) {
-  constexpr uint64_t kSwizzle128 = 1ull << 62;
-  constexpr uint64_t kGroupBytes = 1024;
-  return kSwizzle128 | (kGroupBytes >> 4 << 32) | (static_cast<uint64_t>(block_bytes >> 4) << 16) |
-         ((smem & 0x3ffff) >> 4);
 }
 
 #define GG_D8(i)                                                                 \

@@ -14,5 +14,6 @@ void bind_conformance(nanobind::module_& m);
 void bind_handler_time(nanobind::module_& m);
 void bind_cublaslt(nanobind::module_& m);
 void bind_configs(nanobind::module_& m);
+void bind_emulation(nanobind::module_& m);
 
 }  // namespace graphsafe_gg::testing

@@ -26,25 +26,6 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-Problem problem_of(const std::string& symbol, const KernelArgs& args) {
-  Problem problem{};
-  problem.product = starts_with(symbol, "gg_drhs") ? Product::kKGrouped : Product::kMGrouped;
-  problem.dtype = contains(symbol, "_bf16")  ? DType::kBF16
-                  : contains(symbol, "_f16") ? DType::kF16
-                                             : DType::kF32;
-  problem.transpose_rhs = contains(symbol, "_gnk");
-  problem.out_dtype = static_cast<DType>(args.out_dtype);
-  problem.size_type = static_cast<IndexType>(args.size_type);
-  problem.has_bias = args.bias != nullptr;
-  problem.num_layers = args.num_layers;
-  problem.num_sizes = args.num_sizes;
-  problem.num_groups = args.num_groups;
-  problem.m = args.m;
-  problem.k = args.k;
-  problem.n = args.n;
-  return problem;
-}
-
 std::vector<float> load(KernelRun& run, DType dtype, const void* address, int64_t count) {
   std::vector<float> values(static_cast<size_t>(count));
   if (count == 0) return values;
@@ -236,6 +217,25 @@ void run_copy(KernelRun& run) {
 }
 
 }  // namespace
+
+Problem problem_of(const std::string& symbol, const KernelArgs& args) {
+  Problem problem{};
+  problem.product = starts_with(symbol, "gg_drhs") ? Product::kKGrouped : Product::kMGrouped;
+  problem.dtype = contains(symbol, "_bf16")  ? DType::kBF16
+                  : contains(symbol, "_f16") ? DType::kF16
+                                             : DType::kF32;
+  problem.transpose_rhs = contains(symbol, "_gnk");
+  problem.out_dtype = static_cast<DType>(args.out_dtype);
+  problem.size_type = static_cast<IndexType>(args.size_type);
+  problem.has_bias = args.bias != nullptr;
+  problem.num_layers = args.num_layers;
+  problem.num_sizes = args.num_sizes;
+  problem.num_groups = args.num_groups;
+  problem.m = args.m;
+  problem.k = args.k;
+  problem.n = args.n;
+  return problem;
+}
 
 Emulation make_emulation(const std::string& symbol) {
   if (starts_with(symbol, "gg_fwd_") || starts_with(symbol, "gg_drhs_")) {

@@ -5,9 +5,14 @@
 
 #include <string>
 
+#include "kernels/kernel_args.h"
+#include "kernels/problem.h"
 #include "testing/sim_kernels.h"
 
 namespace graphsafe_gg::sim {
+
+// The product that the kernel of this symbol computes with these arguments.
+Problem problem_of(const std::string& symbol, const KernelArgs& args);
 
 // Has no `run` when the symbol is unknown.
 Emulation make_emulation(const std::string& symbol);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/kernel_blobs.h"
+#include "testing/encoded_map.h"
 #include "testing/sim_calls.h"
 #include "testing/sim_driver.h"
 
@@ -130,7 +131,19 @@ Result tensor_map_encode_tiled(void* map, int data_type, unsigned rank, void* ad
       is_legal = is_legal && strides[i] % 16 == 0 && strides[i] < uint64_t{1} << 40;
     }
   }
-  return call.done(is_legal ? kSuccess : kInvalidValue);
+  if (!is_legal) return call.done(kInvalidValue);
+  EncodedMap encoded{};
+  encoded.address = reinterpret_cast<uint64_t>(address);
+  encoded.rank = rank;
+  encoded.mark = kMapMark;
+  encoded.element_bytes = 2;
+  for (unsigned i = 0; i < rank; ++i) {
+    encoded.dims[i] = dims[i];
+    encoded.box[i] = static_cast<uint16_t>(box[i]);
+    if (i + 1 < rank) encoded.strides[i] = strides[i];
+  }
+  std::memcpy(map, &encoded, sizeof(encoded));
+  return call.done(kSuccess);
 }
 
 Result launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -14,5 +14,6 @@ NB_MODULE(_testing, m) {
   graphsafe_gg::testing::bind_handler_time(m);
   graphsafe_gg::testing::bind_cublaslt(m);
   graphsafe_gg::testing::bind_configs(m);
+  graphsafe_gg::testing::bind_emulation(m);
   graphsafe_gg::bind_raw(m);
 }

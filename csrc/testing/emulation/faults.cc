@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/emulation/faults.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "testing/emulation/fiber.h"
+
+namespace graphsafe_gg::emulation {
+namespace {
+
+constexpr time_t kMaxSeconds = 20;  // of this thread's time, for a launch that needs a part of one
+
+thread_local bool t_is_emulating = false;
+thread_local bool t_is_late = false;
+thread_local const void* t_fault = nullptr;
+struct sigaction g_outer;
+
+// A fault of another thread, or of the emulation itself, is the outer handler's, who gets it when
+// the instruction runs again.
+void handle_fault(int signal, siginfo_t* info, void*) {
+  if (!t_is_emulating) {
+    sigaction(signal, &g_outer, nullptr);
+    return;
+  }
+  t_fault = info->si_addr;
+  Fiber::abandon();
+}
+
+void handle_alarm(int) {
+  if (!t_is_emulating) return;
+  t_is_late = true;
+  Fiber::abandon();
+}
+
+}  // namespace
+
+FaultScope::FaultScope() {
+  t_fault = nullptr;
+  t_is_late = false;
+  t_is_emulating = true;
+}
+
+FaultScope::~FaultScope() { t_is_emulating = false; }
+
+std::string FaultScope::describe(const Memory& memory) const {
+  if (t_is_late) return "an endless loop, or far too long a launch";
+  return t_fault == nullptr ? "" : "illegal access, " + memory.describe(t_fault);
+}
+
+// The handlers may not return: SA_NODEFER leaves their signals unblocked.
+FaultHandler::FaultHandler() {
+  struct sigaction action = {};
+  action.sa_sigaction = &handle_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, &outer_segv_);
+  g_outer = outer_segv_;
+  action.sa_handler = &handle_alarm;
+  action.sa_flags = SA_NODEFER | SA_RESTART;
+  sigaction(SIGVTALRM, &action, &outer_alarm_);
+
+  struct sigevent event = {};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGVTALRM;
+  event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+  timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_);
+  const struct itimerspec when = {{kMaxSeconds, 0}, {kMaxSeconds, 0}};
+  timer_settime(timer_, 0, &when, nullptr);
+}
+
+FaultHandler::~FaultHandler() {
+  timer_delete(timer_);
+  sigaction(SIGVTALRM, &outer_alarm_, nullptr);
+  sigaction(SIGSEGV, &outer_segv_, nullptr);
+}
+
+}  // namespace graphsafe_gg::emulation

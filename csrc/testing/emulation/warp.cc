@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/emulation/warp.h"
+
+#include <cstring>
+#include <string>
+
+#include "cpu/convert.h"
+#include "testing/emulation/cluster.h"
+
+namespace graphsafe_gg::emulation {
+namespace {
+
+constexpr int kMatrixRows = 8;
+constexpr int kMatrices = 4;
+constexpr int kMmaRows = 16;
+constexpr int kMmaCols = 8;
+constexpr int kMmaDepth = 16;
+
+struct MatrixPayload {
+  Block* block;
+  uint32_t smem;
+  bool transposes;
+  uint32_t* r;
+};
+
+// "Matrix load": lane l gets elements 2 * (l % 4) and the next one of row l / 4 of each matrix,
+// or, transposed, of column l / 4.
+void load_matrices(void** payloads) {
+  for (int matrix = 0; matrix < kMatrices; ++matrix) {
+    uint16_t elements[kMatrixRows][8];
+    for (int row = 0; row < kMatrixRows; ++row) {
+      const auto* lane = static_cast<MatrixPayload*>(payloads[matrix * kMatrixRows + row]);
+      std::memcpy(elements[row], lane->block->at(lane->smem, 16, 16, "ldmatrix"), 16);
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      const auto* lane = static_cast<MatrixPayload*>(payloads[i]);
+      const int major = i / 4;
+      const int minor = i % 4 * 2;
+      const uint32_t low = lane->transposes ? elements[minor][major] : elements[major][minor];
+      const uint32_t high =
+          lane->transposes ? elements[minor + 1][major] : elements[major][minor + 1];
+      lane->r[matrix] = high << 16 | low;
+    }
+  }
+}
+
+struct MmaPayload {
+  DType dtype;
+  float* acc;
+  const uint32_t* a;
+  uint32_t b[2];
+};
+
+void unpack(DType dtype, uint32_t packed, float& low, float& high) {
+  float values[2];
+  cpu::to_float(dtype, &packed, 2, values);
+  low = values[0];
+  high = values[1];
+}
+
+// "Matrix fragments for mma.m16n8k16"
+void multiply(void** payloads) {
+  float a[kMmaRows][kMmaDepth];
+  float b[kMmaDepth][kMmaCols];
+  for (int i = 0; i < kLanes; ++i) {
+    const auto* lane = static_cast<MmaPayload*>(payloads[i]);
+    const int group = i / 4;
+    const int pair = i % 4 * 2;
+    for (int j = 0; j < 4; ++j) {
+      float* to = &a[group + j % 2 * 8][pair + j / 2 * 8];
+      unpack(lane->dtype, lane->a[j], to[0], to[1]);
+    }
+    for (int j = 0; j < 2; ++j) {
+      const int k = pair + j * 8;
+      unpack(lane->dtype, lane->b[j], b[k][group], b[k + 1][group]);
+    }
+  }
+  for (int i = 0; i < kLanes; ++i) {
+    auto* lane = static_cast<MmaPayload*>(payloads[i]);
+    for (int e = 0; e < 4; ++e) {
+      const int row = i / 4 + e / 2 * 8;
+      const int col = i % 4 * 2 + e % 2;
+      for (int k = 0; k < kMmaDepth; ++k) lane->acc[e] += a[row][k] * b[k][col];
+    }
+  }
+}
+
+struct BallotPayload {
+  bool predicate;
+  unsigned result;
+};
+
+}  // namespace
+
+void meet(const char* what, void* payload, MeetingBody body) {
+  Thread& thread = self();
+  Meeting& meeting = thread.warp->meeting;
+  if (meeting.arrived != 0 && std::strcmp(meeting.what, what) != 0) {
+    scheduler().fail(std::string("lanes of a warp are at ") + meeting.what + " and at " + what);
+  }
+  meeting.what = what;
+  meeting.payloads[thread.lane()] = payload;
+  if (++meeting.arrived != kLanes) {
+    scheduler().wait_in(meeting.waiters, {what});
+    return;
+  }
+  meeting.arrived = 0;
+  body(meeting.payloads.data());
+  scheduler().wake_all(meeting.waiters);
+}
+
+void check_mask(unsigned mask, const char* what) {
+  if (mask != 0xffffffffu) scheduler().fail(std::string(what) + " of some lanes is not emulated");
+}
+
+void sync_warp(unsigned mask) {
+  check_mask(mask, "bar.warp.sync");
+  meet("bar.warp.sync", nullptr, [](void**) {});
+  scheduler().pause();
+}
+
+unsigned ballot(unsigned mask, bool predicate) {
+  check_mask(mask, "vote");
+  BallotPayload payload = {predicate, 0};
+  meet("vote", &payload, [](void** payloads) {
+    unsigned bits = 0;
+    for (unsigned i = 0; i < kLanes; ++i) {
+      if (static_cast<BallotPayload*>(payloads[i])->predicate) bits |= 1u << i;
+    }
+    for (int i = 0; i < kLanes; ++i) static_cast<BallotPayload*>(payloads[i])->result = bits;
+  });
+  return payload.result;
+}
+
+void load_matrix_x4(uint32_t (&r)[4], uint32_t smem, bool transposes) {
+  MatrixPayload payload = {self().block, smem, transposes, r};
+  meet("ldmatrix", &payload, load_matrices);
+}
+
+void mma(DType dtype, float (&acc)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  MmaPayload payload = {dtype, acc, a, {b0, b1}};
+  meet("mma", &payload, multiply);
+}
+
+}  // namespace graphsafe_gg::emulation

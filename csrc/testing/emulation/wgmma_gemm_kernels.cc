@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The graphsafe_gg authors
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/emulation/cuda.h"
+//
+#include "kernels/wgmma_gemm.cuh"
+#include "testing/emulation/emulated_kernel.h"
+
+#undef GG_WGMMA_GEMM
+#define GG_WGMMA_GEMM(prefix, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm, cluster) \
+  GG_EMULATED(GG_WGMMA_NAME(prefix, bm, bn, bk, stages, cluster), bm, bn, bk, stages, threads,   \
+              per_sm, cluster,                                                                   \
+              graphsafe_gg::WgmmaGemm<type, transpose_rhs, bm, bn, bk, stages, cluster, per_sm>( \
+                  args, maps, smem)                                                              \
+                  .run())
+
+#include "kernels/wgmma_gemm_bf16.cu"
+#undef GG_GKN
+#undef GG_GNK
+#include "kernels/wgmma_gemm_f16.cu"
