@@ -169,7 +169,15 @@ class Bench:
         others, missing = baselines.graph_baselines(
             self.device, load, num_calls, self.options.baselines
         )
-        contestants = [ours, read, *others]
+        configs = []
+        if self.options.configs:
+            configs = [
+                timing.GraphContestant(
+                    self.device, name, launcher(self.device, load, name), num_calls
+                )
+                for name in config_names(self.device, load)
+            ]
+        contestants = [ours, read, *others, *configs]
         start = time.perf_counter()
         try:
             timings = timing.time_graphs(
@@ -179,8 +187,14 @@ class Bench:
                 before_turns=lambda: self._poison(load),
             )
             last = load.copies[(num_calls - 1) % len(load.copies)]
-            err, rows_checked = self._check(load, last, load.out)
             wrong = self._wrong_results(load, last, others)
+            for contestant in (*configs, *([ours] if configs else [])):
+                self._poison(load)
+                contestant.run()
+                err, rows_checked = self._check(load, last, load.out)
+                if not err <= REL_ERR_LIMITS[load.dtype]:
+                    wrong[contestant.name] = f"wrong result: rel_err {err:.2g}"
+            err, rows_checked = self._check(load, last, load.out)
         finally:
             for contestant in contestants:
                 contestant.release()
@@ -336,10 +350,37 @@ class Bench:
             results.write(document, self.options.out)
 
 
-def launcher(device, load: workloads.Workload):
+def launcher(device, load: workloads.Workload, config: str = ""):
     """Puts call i of ours on the device's stream. Loads the kernel now."""
     if device.dlpack_type == 1:
         return device.grouped_gemm_launcher(load)
+    from graphsafe_gg import raw
+
+    a, copies, sizes, out = _raw_operands(device, load)
+    if load.dims.is_drhs:
+        raw.initialize_drhs(a, copies[0], sizes, out)
+        return lambda i: raw.drhs(device.stream, a, copies[0], sizes, out)
+    options = {"transpose_rhs": load.dims.transpose_rhs, "config": config}
+    raw.initialize_grouped_gemm(a, copies[0], sizes, out, **options)
+    return lambda i: raw.grouped_gemm(
+        device.stream, a, copies[i % len(copies)], sizes, out, **options
+    )
+
+
+def config_names(device, load: workloads.Workload) -> list[str]:
+    """The kernels that can compute the product, where there is a choice."""
+    if device.dlpack_type == 1 or load.dims.is_drhs:
+        return []
+    from graphsafe_gg import raw
+
+    a, copies, sizes, out = _raw_operands(device, load)
+    transpose_rhs = load.dims.transpose_rhs
+    return raw.grouped_gemm_configs(
+        a, copies[0], sizes, out, transpose_rhs=transpose_rhs
+    )
+
+
+def _raw_operands(device, load: workloads.Workload):
     from graphsafe_gg import raw
 
     dims = load.dims
@@ -351,14 +392,7 @@ def launcher(device, load: workloads.Workload):
     copies = [array(address, dims.b_shape, load.dtype) for address in load.copies]
     sizes = array(load.group_sizes, (dims.g,), "int32")
     out = array(load.out, dims.out_shape, load.dtype)
-    if dims.is_drhs:
-        raw.initialize_drhs(a, copies[0], sizes, out)
-        return lambda i: raw.drhs(device.stream, a, copies[0], sizes, out)
-    options = {"transpose_rhs": dims.transpose_rhs}
-    raw.initialize_grouped_gemm(a, copies[0], sizes, out, **options)
-    return lambda i: raw.grouped_gemm(
-        device.stream, a, copies[i % len(copies)], sizes, out, **options
-    )
+    return a, copies, sizes, out
 
 
 def make_jobs(options: argparse.Namespace) -> list[Job]:
@@ -457,6 +491,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     add("--timings", type=_list_of(TIMINGS), default=TIMINGS)
     add("--modes", type=_list_of(("auto", "device", "sync", "async")))
     add("--baselines", type=_list_of(every), default=every, help="may be empty")
+    add("--configs", action="store_true", help="time every kernel that can do it")
     add("--warm-up", type=float, default=timing.WARM_UP_S, metavar="SECONDS")
     add("--budget", type=float, default=0, metavar="SECONDS", help="0: none")
     add("--out", type=Path, default=results.DIRECTORY, metavar="FOLDER")

@@ -75,16 +75,27 @@ IndexOperand index_operand(const Index& index) {
 }
 
 // What the initialize stage of a handler does: everything that a capture forbids.
-void raw_initialize(int device, const Problem& problem, uint64_t site) {
+void raw_initialize(int device, const Problem& problem, const std::string& config, uint64_t site) {
   nb::gil_scoped_release release;
   DeviceState& state = DeviceState::initialize(device);
   load_kernels(state, problem, /*has_known_sizes=*/false);
+  if (!config.empty()) load_kernel(state, problem, config_by_symbol(state, problem, config));
   static_cast<void>(state.sites().at(site));
+}
+
+std::vector<std::string> raw_configs(int device, const Problem& problem) {
+  nb::gil_scoped_release release;
+  std::vector<std::string> symbols;
+  for (const Config& config :
+       candidate_configs(problem, DeviceState::initialize(device).traits())) {
+    if (const Kernel* kernel = find_kernel(problem, config)) symbols.emplace_back(kernel->symbol);
+  }
+  return symbols;
 }
 
 void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs,
                 uintptr_t group_sizes, uintptr_t out, uintptr_t bias, const Index& group_offset,
-                const Index& layer, uint64_t site, uintptr_t stream) {
+                const Index& layer, const std::string& config, uint64_t site, uintptr_t stream) {
   nb::gil_scoped_release release;
   const Operands operands{reinterpret_cast<const void*>(lhs),
                           reinterpret_cast<const void*>(rhs),
@@ -94,7 +105,9 @@ void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs
                           index_operand(group_offset),
                           index_operand(layer)};
   DeviceState& state = DeviceState::get(device);
-  launch(state, problem, operands, state.sites().at(site), /*max_group_rows=*/-1,
+  const Config chosen = config.empty() ? choose_config(problem, state.traits(), -1)
+                                       : config_by_symbol(state, problem, config);
+  launch(state, problem, chosen, operands, state.sites().at(site),
          reinterpret_cast<CUstream>(stream));
 }
 
@@ -171,10 +184,13 @@ void bind_raw(nb::module_& m) {
         nb::arg("out_dtype"), nb::arg("size_dtype"), nb::arg("transpose_rhs"), nb::arg("has_bias"),
         nb::arg("num_layers"), nb::arg("num_sizes"), nb::arg("num_groups"), nb::arg("m"),
         nb::arg("k"), nb::arg("n"));
-  m.def("raw_initialize", &raw_initialize, nb::arg("device"), nb::arg("problem"), nb::arg("site"));
+  m.def("raw_initialize", &raw_initialize, nb::arg("device"), nb::arg("problem"), nb::arg("config"),
+        nb::arg("site"));
+  m.def("raw_configs", &raw_configs, nb::arg("device"), nb::arg("problem"));
   m.def("raw_launch", &raw_launch, nb::arg("device"), nb::arg("problem"), nb::arg("lhs"),
         nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("bias"),
-        nb::arg("group_offset"), nb::arg("layer"), nb::arg("site"), nb::arg("stream"));
+        nb::arg("group_offset"), nb::arg("layer"), nb::arg("config"), nb::arg("site"),
+        nb::arg("stream"));
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<RawSlot>(m, "RawSlot")
       .def(nb::init<int, const std::string&, int64_t>(), nb::arg("device"), nb::arg("size_dtype"),

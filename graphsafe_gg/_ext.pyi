@@ -61,7 +61,10 @@ def raw_problem(
     k: int,
     n: int,
 ) -> RawProblem: ...
-def raw_initialize(device: int, problem: RawProblem, site: int) -> None: ...
+def raw_initialize(
+    device: int, problem: RawProblem, config: str, site: int
+) -> None: ...
+def raw_configs(device: int, problem: RawProblem) -> list[str]: ...
 def raw_launch(
     device: int,
     problem: RawProblem,
@@ -72,6 +75,7 @@ def raw_launch(
     bias: int,
     group_offset: tuple[int, int, str],
     layer: tuple[int, int, str],
+    config: str,
     site: int,
     stream: int,
 ) -> None: ...

@@ -81,6 +81,7 @@ take_size_errors = _ext.take_size_errors
 set_cublaslt_use = _ext.set_cublaslt_use
 raw_problem = _ext.raw_problem
 raw_initialize = _ext.raw_initialize
+raw_configs = _ext.raw_configs
 raw_launch = _ext.raw_launch
 raw_dlpack = _ext.raw_dlpack
 RawSlot = _ext.RawSlot

@@ -35,17 +35,38 @@ void load_kernels(DeviceState& device, const Problem& problem, bool has_known_si
   if (!reason.empty()) throw Unimplemented("grouped_gemm: " + reason);
   if (has_known_sizes) {
     for (const Config& config : candidate_configs(problem, device.traits())) {
-      device.load_function(kernel_for(problem, config), config.smem_bytes);
+      load_kernel(device, problem, config);
     }
   }
-  const Config config = choose_config(problem, device.traits(), -1);
+  load_kernel(device, problem, choose_config(problem, device.traits(), -1));
+}
+
+void load_kernel(DeviceState& device, const Problem& problem, const Config& config) {
   device.load_function(kernel_for(problem, config), config.smem_bytes);
+}
+
+Config config_by_symbol(const DeviceState& device, const Problem& problem,
+                        const std::string& symbol) {
+  std::string built;
+  for (const Config& config : candidate_configs(problem, device.traits())) {
+    const Kernel& kernel = kernel_for(problem, config);
+    if (symbol == kernel.symbol) return config;
+    built += std::string(built.empty() ? "" : ", ") + kernel.symbol;
+  }
+  throw InvalidArgument("grouped_gemm: config must be one of " + built + " for " +
+                        to_string(problem) + "; got " + symbol + ".");
 }
 
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
             int64_t max_group_rows, CUstream stream, const LaunchGuard& guard) {
   if (is_empty(problem)) return;
   const Config config = choose_config(problem, device.traits(), max_group_rows);
+  launch(device, problem, config, operands, site, stream, guard);
+}
+
+void launch(DeviceState& device, const Problem& problem, const Config& config,
+            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard) {
+  if (is_empty(problem)) return;
   KernelArgs args{};
   args.lhs = operands.lhs;
   args.rhs = operands.rhs;

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "kernels/config.h"
 #include "kernels/kernel_args.h"
 #include "runtime/device_state.h"
 
@@ -23,6 +25,11 @@ struct Operands {
 // Loads every kernel that launch may pick for the problem: the default alone, or all candidates
 // when the sizes will be known. Initialize stage only. Throws Unimplemented, with the reason.
 void load_kernels(DeviceState& device, const Problem& problem, bool has_known_sizes);
+void load_kernel(DeviceState& device, const Problem& problem, const Config& config);
+
+// Of candidate_configs, the one whose kernel has this symbol. Throws InvalidArgument.
+Config config_by_symbol(const DeviceState& device, const Problem& problem,
+                        const std::string& symbol);
 
 // Makes the launch a guard: the kernel returns at once if the stamp on the device is the expected
 // one, and else computes as usual and counts that at the site. Null: no guard.
@@ -35,5 +42,8 @@ struct LaunchGuard {
 // max_group_rows < 0 when sizes are unknown to the host.
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
             int64_t max_group_rows, CUstream stream, const LaunchGuard& guard = {});
+// With a configuration of the caller's, which was loaded.
+void launch(DeviceState& device, const Problem& problem, const Config& config,
+            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard = {});
 
 }  // namespace graphsafe_gg

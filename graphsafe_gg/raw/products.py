@@ -29,6 +29,7 @@ class _Call(NamedTuple):
     bias: int
     group_offset: _Index
     layer: _Index
+    config: str
     site: int
 
 
@@ -42,15 +43,35 @@ def initialize_grouped_gemm(
     bias=None,
     group_offset=None,
     layer=None,
+    config: str = "",
     name: str | None = None,
 ) -> None:
     """Loads what `grouped_gemm` needs for operands of these shapes and dtypes.
 
     Call it once, outside any capture. Addresses and indices play no part.
     """
-    options = (transpose_rhs, name, bias, group_offset, layer)
+    options = (transpose_rhs, name, bias, group_offset, layer, config)
+    _initialize(_grouped_gemm_call(lhs, rhs, group_sizes, out, *options))
+
+
+def grouped_gemm_configs(
+    lhs,
+    rhs,
+    group_sizes,
+    out,
+    *,
+    transpose_rhs: bool = False,
+    bias=None,
+    group_offset=None,
+    layer=None,
+) -> list[str]:
+    """The kernels that can compute this product on lhs's GPU, best guess first.
+
+    Each may be the `config` of `grouped_gemm`, to time them; results are the same.
+    """
+    options = (transpose_rhs, None, bias, group_offset, layer)
     call = _grouped_gemm_call(lhs, rhs, group_sizes, out, *options)
-    _ffi.raw_initialize(call.device, call.problem, call.site)
+    return _ffi.raw_configs(call.device, call.problem)
 
 
 def grouped_gemm(
@@ -64,6 +85,7 @@ def grouped_gemm(
     bias=None,
     group_offset=None,
     layer=None,
+    config: str = "",
     name: str | None = None,
 ) -> None:
     """Launches ``out[r] = lhs[r] @ rhs[group of r] + bias[group of r]`` on the caller's
@@ -84,6 +106,7 @@ def grouped_gemm(
         array on the device, scalar or (1,), is read by the kernel, at each replay anew.
       layer: rhs is (layers, g, k, n) or (layers, g, n, k), bias (layers, g, n), and
         this one counts. An integer or an array, as group_offset.
+      config: the kernel, of `grouped_gemm_configs`; chosen by the shapes if empty.
       name: names the call site in errors.
 
     Raises:
@@ -95,7 +118,7 @@ def grouped_gemm(
     A group_offset or layer on the device that is out of range is recorded as in mode
     "device": groups that do not exist have no rows, and a layer that does not, zeros.
     """
-    options = (transpose_rhs, name, bias, group_offset, layer)
+    options = (transpose_rhs, name, bias, group_offset, layer, config)
     _launch(stream, _grouped_gemm_call(lhs, rhs, group_sizes, out, *options))
 
 
@@ -103,8 +126,7 @@ def initialize_drhs(
     lhs, dout, group_sizes, out, *, group_offset=None, name: str | None = None
 ) -> None:
     """Loads what `drhs` needs for operands of these shapes and dtypes."""
-    call = _drhs_call(lhs, dout, group_sizes, out, name, group_offset)
-    _ffi.raw_initialize(call.device, call.problem, call.site)
+    _initialize(_drhs_call(lhs, dout, group_sizes, out, name, group_offset))
 
 
 def drhs(
@@ -129,6 +151,7 @@ def _grouped_gemm_call(
     bias=None,
     group_offset=None,
     layer=None,
+    config="",
 ) -> _Call:
     op = "raw.grouped_gemm"
     arrays = _resolve(lhs=lhs, rhs=rhs, group_sizes=group_sizes, out=out)
@@ -166,7 +189,7 @@ def _grouped_gemm_call(
         k=k,
         n=n,
     )
-    return _call(name or op, problem, arrays, bias, offset, layer)
+    return _call(name or op, problem, arrays, bias, offset, layer, config)
 
 
 def _drhs_call(lhs, dout, group_sizes, out, name, group_offset=None) -> _Call:
@@ -258,17 +281,20 @@ def _dtypes(lhs, group_sizes, out) -> dict[str, str]:
     }
 
 
-def _call(name, problem, arrays, bias, group_offset, layer) -> _Call:
+def _call(name, problem, arrays, bias, group_offset, layer, config: str = "") -> _Call:
     a, b, sizes, out = arrays
     addresses = (a.address, b.address, sizes.address, out.address)
     bias = 0 if bias is None else bias.address
     site = call_site(name) % 2**64
-    return _Call(a.device, problem, addresses, bias, group_offset, layer, site)
+    indices = (group_offset, layer)
+    return _Call(a.device, problem, addresses, bias, *indices, config, site)
+
+
+def _initialize(call: _Call) -> None:
+    _ffi.raw_initialize(call.device, call.problem, call.config, call.site)
 
 
 def _launch(stream, call: _Call) -> None:
     address = stream_address(stream)
-    more = (call.bias, call.group_offset, call.layer)
-    _ffi.raw_launch(
-        call.device, call.problem, *call.addresses, *more, call.site, address
-    )
+    more = (call.bias, call.group_offset, call.layer, call.config, call.site)
+    _ffi.raw_launch(call.device, call.problem, *call.addresses, *more, address)

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from raw_calls import Layer, Stream, graph_of
+from raw_calls import RAW_NAMES, Layer, Stream, graph_of
 from simulated import OUT_OF_MEMORY
 
 from graphsafe_gg import _ffi, _testing, raw
@@ -14,7 +14,7 @@ from graphsafe_gg import _ffi, _testing, raw
 
 @pytest.fixture(autouse=True)
 def _on_the_simulation(monkeypatch):
-    for name in ("RawSlot", "raw_problem", "raw_initialize", "raw_launch"):
+    for name in RAW_NAMES:
         monkeypatch.setattr(_ffi, name, getattr(_testing, name))
 
 

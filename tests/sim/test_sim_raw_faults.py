@@ -3,7 +3,7 @@
 """Each driver call behind a raw copy fails once: a clear error, and the next works."""
 
 import pytest
-from raw_calls import Layer, Stream, graph_of
+from raw_calls import RAW_NAMES, Layer, Stream, graph_of
 
 from graphsafe_gg import _ffi, _testing, raw
 
@@ -17,7 +17,7 @@ WAIT = ["cuEventQuery", "cuThreadExchangeStreamCaptureMode"]
 
 @pytest.fixture(autouse=True)
 def _on_the_simulation(monkeypatch):
-    for name in ("RawSlot", "raw_problem", "raw_initialize", "raw_launch"):
+    for name in RAW_NAMES:
         monkeypatch.setattr(_ffi, name, getattr(_testing, name))
 
 

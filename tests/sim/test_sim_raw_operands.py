@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from raw_calls import Stream, graph_of
+from raw_calls import RAW_NAMES, Stream, graph_of
 from simulated import expected_drhs
 
 from graphsafe_gg import _ffi, _testing, raw
@@ -19,7 +19,7 @@ OFFSETS = range(ALL - LOCAL + 1)
 
 @pytest.fixture(autouse=True)
 def _on_the_simulation(monkeypatch):
-    for name in ("RawSlot", "raw_problem", "raw_initialize", "raw_launch"):
+    for name in RAW_NAMES:
         monkeypatch.setattr(_ffi, name, getattr(_testing, name))
 
 

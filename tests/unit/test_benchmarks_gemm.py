@@ -51,6 +51,22 @@ def test_every_timing_and_product_gives_a_valid_row(run, capsys):
     assert "suite decode: " in capsys.readouterr().out
 
 
+def test_every_config_is_timed_beside_the_chosen_one(run, monkeypatch):
+    launcher = bench.launcher
+    monkeypatch.setattr(bench, "config_names", lambda device, load: ["one", "broken"])
+
+    def launch(device, load, config=""):
+        return (lambda i: None) if config == "broken" else launcher(device, load)
+
+    monkeypatch.setattr(bench, "launcher", launch)
+    status, doc = run("--timings=graph", "--configs")
+    assert status == 0
+    (row,) = doc["rows"]
+    assert set(row["baselines_ms"]) == {"stream_read", "one"}
+    assert 0 < row["rel_err"] < 4e-3
+    assert "wrong result" in doc["missing"]["broken"]
+
+
 def test_baselines_of_the_step_run_or_are_named(run):
     names = "lax.ragged_dot,tokamax,torch grouped_mm"
     status, doc = run("--timings=graph,jit", f"--baselines={names}")
