@@ -61,6 +61,7 @@ add_library(gg_emulation OBJECT
   csrc/testing/emulation/grouped_drhs_kernels.cc
   csrc/testing/emulation/grouped_gemm_kernels.cc
   csrc/testing/emulation/memory.cc
+  csrc/testing/emulation/programs.cc
   csrc/testing/emulation/scheduler.cc
   csrc/testing/emulation/thread_calls.cc
   csrc/testing/emulation/warp.cc
@@ -72,7 +73,7 @@ target_compile_options(gg_emulation PRIVATE -Wall -Wextra -Werror -Wno-unknown-p
                        -U_FORTIFY_SOURCE -fno-strict-aliasing)
 set_source_files_properties(
   csrc/testing/emulation/grouped_drhs_kernels.cc csrc/testing/emulation/grouped_gemm_kernels.cc
-  csrc/testing/emulation/wgmma_gemm_kernels.cc PROPERTIES COMPILE_OPTIONS -O1)
+  csrc/testing/emulation/programs.cc csrc/testing/emulation/wgmma_gemm_kernels.cc PROPERTIES COMPILE_OPTIONS -O1)
 
 # Without fatbins each library is one byte, which is all the simulated driver asks of it.
 if(NOT GG_NVCC)

@@ -44,7 +44,7 @@ def test_grouped_gemm_of_odd_k_and_n(sim, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_grouped_gemm_of_more_steps_than_stages(sim, kernel):
     is_drhs = "_drhs_" in kernel
-    sizes, k = ([0, 600, 30], 24) if is_drhs else ([17, 70], 600)
+    sizes, k = ([0, 330, 30], 24) if is_drhs else ([17, 30], 330)
     product = Product(kernel, sizes, m=sum(sizes) + 3, k=k, n=40)
     for seed in SEEDS:
         assert_close(product.run(sim, seed=seed, num_sms=1).out, product.truth())

@@ -124,11 +124,16 @@ void run(const Launch& launch, const Memory& memory) {
   std::vector<unsigned> clusters(launch.num_blocks / size);
   std::iota(clusters.begin(), clusters.end(), 0);
   Random random(launch.seed);
-  for (size_t i = clusters.size(); i > 1; --i)
+  for (size_t i = clusters.size(); i > 1; --i) {
     std::swap(clusters[i - 1], clusters[random.draw() % i]);
-  for (const unsigned index : clusters) {
-    run_cluster(launch, memory, index * size, launch.seed + 9 * (random.draw() % 1000));
   }
+  for (const unsigned index : clusters) {
+    // Other numbers by the same policy.
+    const uint64_t seed = launch.seed + kNumPolicies * (random.draw() % 1000);
+    run_cluster(launch, memory, index * size, seed);
+  }
+  const std::string spill = memory.find_spill();
+  if (!spill.empty()) throw EmulationError("a store beside " + spill);
 }
 
 }  // namespace emulation

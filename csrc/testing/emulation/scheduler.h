@@ -17,6 +17,9 @@ namespace graphsafe_gg::emulation {
 struct Thread;
 struct Warp;
 
+// Seeds that are equal modulo this order warps and asynchronous work by the same policy.
+constexpr uint64_t kNumPolicies = 9;
+
 // What the device code did wrong.
 class EmulationError : public std::runtime_error {
  public:
