@@ -41,6 +41,9 @@ def configs(gpu, gmkn, dtype="bfloat16", product="fwd", layout="gkn", **known):
         out_dtype=dtype,
         size_dtype="int32",
         transpose_rhs=layout == "gnk",
+        has_bias=False,
+        num_layers=1,
+        num_sizes=gmkn[0],
         **dict(zip(("num_groups", "m", "k", "n"), gmkn, strict=True)),
     )
     return _testing.kernel_configs(problem, list(GPUS[gpu]), **known)
@@ -66,6 +69,17 @@ def test_kernel_configs_are_built_and_fit(gpu, shape):
             assert per_sm * (entry["smem_bytes"] + KIB) <= sm_bytes
             assert 1 <= entry["grid_blocks"] <= num_sms * per_sm
             assert entry["grid_blocks"] % max(entry["cluster_size"], 1) == 0
+
+
+def test_kernel_configs_are_of_emulated_kernels():
+    """tests/emulation runs every kernel that a problem may get."""
+    products = itertools.product(GPUS, GMKN, DTYPES, ("fwd", "drhs"), ("gkn", "gnk"))
+    names = {
+        entry["kernel"]
+        for gpu, shape, *product in products
+        for entry in configs(gpu, GMKN[shape], *product)
+    }
+    assert names == set(_testing.emulated_kernels())
 
 
 @pytest.mark.parametrize("gpu", GPUS)
