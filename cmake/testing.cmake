@@ -62,6 +62,7 @@ add_library(gg_emulation OBJECT
   csrc/testing/emulation/grouped_gemm_kernels.cc
   csrc/testing/emulation/memory.cc
   csrc/testing/emulation/programs.cc
+  csrc/testing/emulation/publish_kernel.cc
   csrc/testing/emulation/scheduler.cc
   csrc/testing/emulation/thread_calls.cc
   csrc/testing/emulation/warp.cc

@@ -14,6 +14,7 @@
 #include "testing/bindings.h"
 #include "testing/emulation/grid.h"
 #include "testing/emulation/programs.h"
+#include "testing/emulation/publish_kernel.h"
 #include "testing/emulation/scheduler.h"
 #include "testing/emulations.h"
 #include "testing/simulation.h"
@@ -136,6 +137,15 @@ nb::tuple emulate(Simulation& simulation, const std::string& symbol, const nb::b
 void bind_emulation(nb::module_& m) {
   nb::exception<emulation::EmulationError>(m, "EmulationError");
   m.def("emulated_kernels", &kernel_names);
+  m.def(
+      "emulate_publish",
+      [](const nb::bytes& sizes, size_t misalignment, int ordinal, uint64_t seed) {
+        const auto* first = static_cast<const unsigned char*>(sizes.data());
+        const auto ticket =
+            emulation::publish({first, first + sizes.size()}, misalignment, ordinal, seed);
+        return nb::bytes(ticket.data(), ticket.size());
+      },
+      nb::arg("sizes"), nb::arg("misalignment") = 0, nb::arg("ordinal") = 0, nb::arg("seed") = 0);
   m.def("emulate_program", &emulation::run_program, nb::arg("name"), nb::arg("seed"));
   m.def("emulate", &emulate, nb::arg("simulation"), nb::arg("kernel"), nb::kw_only(),
         nb::arg("lhs"), nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out_bytes"),
