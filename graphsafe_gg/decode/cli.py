@@ -23,8 +23,8 @@ from graphsafe_gg.decode.presets import (
 )
 from graphsafe_gg.decode.report import table, write_json
 from graphsafe_gg.decode.run import run
-from graphsafe_gg.decode.sizes_file import RecordedSizes, load_group_sizes
 from graphsafe_gg.decode.stack import DTYPES, StackConfig
+from graphsafe_gg.sizes_file import RecordedSizes, load_group_sizes
 
 _OK, _WRONG_RESULT, _USAGE = 0, 1, 2
 
@@ -58,7 +58,7 @@ def _decode(options: argparse.Namespace) -> int:
     _check_writable(options.json)
     device = find_device(options.device)
     modes = _parse_modes(options.modes)
-    recorded = load_group_sizes(options.sizes) if options.sizes else None
+    recorded = _recorded(options.sizes)
     config = make_config(options, device.platform, recorded)
     if recorded is None and options.layers is None:
         config = with_fitting_layers(config, len(modes), device)
@@ -135,6 +135,13 @@ def _within(
             f"{option} must be at most {maximum}, as {options.sizes} has; got {value}."
         )
     return value or maximum
+
+
+def _recorded(path: str | None) -> RecordedSizes | None:
+    try:
+        return load_group_sizes(path) if path else None
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _parse_modes(text: str) -> list[str]:

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graphsafe_gg.decode.expert_choices import expert_choices
 from graphsafe_gg.decode.presets import Model
-from graphsafe_gg.decode.sizes_file import RecordedSizes, expert_choices
 from graphsafe_gg.mlp.moe_mlp import moe_mlp, routed_mlp
+from graphsafe_gg.sizes_file import RecordedSizes
 
 DTYPES = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 

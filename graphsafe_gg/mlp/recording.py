@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from graphsafe_gg._errors import message
-from graphsafe_gg.decode.sizes_file import save_group_sizes
 from graphsafe_gg.mlp.checks import check_count
+from graphsafe_gg.sizes_file import save_group_sizes
 
 
 class _Recording:
@@ -48,17 +48,17 @@ def record_sizes(
       model: optional, a name of `graphsafe-gg decode --list-models`.
 
     Raises:
-      ValueError: at the end, if no layer ran, if the calls are no multiple of
-        num_layers, if the layers differ in their number of experts, or if the rows of
-        a layer are no multiple of top_k. Nothing is written then, nor if the block
-        itself raises.
+      ValueError: in a program of several devices; at the end, if no layer ran, if the
+        calls are no multiple of num_layers, if the layers differ in their number of
+        experts, or if the rows of a layer are no multiple of top_k. Nothing is written
+        then, nor if the block itself raises.
 
     Under jit: functions are traced and compiled anew inside the block, and the
     programs from before serve again after it. A program that was compiled ahead of
     time before the block is not recorded. Under grad of a layer inside
     `jax.checkpoint`, the layer runs twice and is recorded twice. Under vmap each
-    element of the batch is a call. On one device only: JAX raises on several, where
-    it has no ordered callbacks.
+    element of the batch is a call. On one device only: JAX has no ordered callbacks in
+    a program of several.
     Graph safety: a host callback in each layer keeps it out of the graph.
     Cost: inside, one copy of the sizes to the host and one wait a layer. Outside,
     none: the programs are the same.
@@ -72,9 +72,17 @@ def record_sizes(
         op, "num_layers", num_layers, largest, "the range of int32"
     )
     recording = _Recording()
-    with _recording(recording):
-        yield
-        jax.effects_barrier()
+    try:
+        with _recording(recording):
+            yield
+            jax.effects_barrier()
+    except ValueError as error:
+        if "not supported for more than 1 device" not in str(error):
+            raise
+        rule, got = "run on one device", "a program of several"
+        advice = "There, return the sizes from the step and write them with "
+        advice += "graphsafe_gg.sizes_file.save_group_sizes."
+        raise ValueError(message(op, "the model", rule, got, advice)) from error
     calls, recording.calls = recording.calls or [], None
     if not calls or len(calls) % num_layers:
         rule = f"be a multiple of num_layers = {num_layers}, and not 0"

@@ -15,7 +15,7 @@ from support.decode_run import install_tiny_model, tiny_config
 from graphsafe_gg import _runtime
 from graphsafe_gg.decode import memory
 from graphsafe_gg.decode.cli import main
-from graphsafe_gg.decode.sizes_file import save_group_sizes
+from graphsafe_gg.sizes_file import save_group_sizes
 
 TINY = ["decode", "--model", "tiny", "--layers", "2", "--tokens", "4", "--steps", "2"]
 

@@ -9,13 +9,13 @@ import pytest
 from support.decode_run import tiny_config
 from support.mlp_reference import assert_close, route_truth, routed_mlp_truth
 
-from graphsafe_gg.decode.sizes_file import RecordedSizes
 from graphsafe_gg.decode.stack import (
     build_inputs,
     build_layer,
     compile_step,
     initial_state,
 )
+from graphsafe_gg.sizes_file import RecordedSizes
 
 
 def run_steps(config, num_steps, mode="auto"):

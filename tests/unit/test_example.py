@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.decode_run import TINY, install_tiny_model
 
-from graphsafe_gg.decode.sizes_file import load_group_sizes
+from graphsafe_gg.sizes_file import load_group_sizes
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 

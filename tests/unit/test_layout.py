@@ -53,6 +53,11 @@ def test_layout_only_ffi_imports_the_extension():
     assert found == []
 
 
+def test_layout_package_does_not_import_its_command():
+    modules = package_modules("graphsafe_gg/decode/", "graphsafe_gg/__main__.py")
+    assert lines_with(r"^\s*(from|import)\s+graphsafe_gg\.decode\b", modules) == []
+
+
 def test_layout_package_does_not_import_its_test_tools():
     found = lines_with(
         r"^\s*(from|import)\s+graphsafe_gg(\.testing\b|\s+import\b.*\btesting\b)",

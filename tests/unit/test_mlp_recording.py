@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from support.decode_run import TINY, install_tiny_model
+from support.messages import raises_text
 
 import graphsafe_gg as gg
 from graphsafe_gg.decode.cli import main
-from graphsafe_gg.decode.sizes_file import load_group_sizes
+from graphsafe_gg.sizes_file import load_group_sizes
 
 G, TOP_K, H, F, LAYERS = TINY.num_experts, TINY.top_k, 8, 4, 2
 
@@ -99,17 +102,46 @@ def test_record_sizes_under_vmap_takes_each_element_for_a_call(tmp_path):
     np.testing.assert_array_equal(load_group_sizes(path).group_sizes, expected)
 
 
-def test_record_sizes_refuses_several_devices(tmp_path):
-    (tokens, *_), layers = random_model()
+def on_two_devices(how):
+    """The model as a program of two devices, and its tokens."""
     mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), ("x",))
-    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    tokens = jax.device_put(tokens, everywhere)
+    (tokens, *_), layers = random_model(num_tokens=6)
+    model = lambda tokens: forward(tokens, layers)[0]  # noqa: E731
+    if how == "pmap":
+        mapped = jax.pmap(model, devices=mesh.devices.tolist())
+        return mapped, tokens.reshape(2, 3, H)
+    if how == "shard_map":
+        return jax.jit(
+            jax.shard_map(model, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+        ), tokens
+    return jax.jit(model), jax.device_put(tokens, NamedSharding(mesh, P()))
+
+
+@pytest.mark.parametrize("how", ["jit", "shard_map", "pmap"])
+def test_record_sizes_refuses_several_devices(tmp_path, how):
+    path, (model, tokens) = tmp_path / "sizes.npz", on_two_devices(how)
 
     def record():
-        with gg.record_sizes(tmp_path / "sizes.npz", top_k=1, num_layers=1):
-            jax.jit(forward)(tokens, layers)
+        with gg.record_sizes(path, top_k=1, num_layers=1):
+            model(tokens)
 
-    with pytest.raises(ValueError, match="not supported for more than 1 device"):
+    text = (
+        "record_sizes: the model must run on one device; got a program of several. "
+        "There, return the sizes from the step and write them with "
+        "graphsafe_gg.sizes_file.save_group_sizes."
+    )
+    with raises_text(ValueError, text):
+        record()
+    assert not path.exists()
+    assert np.isfinite(model(tokens)).all()
+
+
+def test_record_sizes_lets_other_errors_through(tmp_path):
+    def record():
+        with gg.record_sizes(tmp_path / "sizes.npz", top_k=1, num_layers=1):
+            raise ValueError("the model's own")
+
+    with raises_text(ValueError, "the model's own"):
         record()
 
 

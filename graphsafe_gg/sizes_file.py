@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""Group sizes recorded from a model: the file, its checks, and how it is replayed.
+"""Group sizes recorded from a model: the file and its checks.
 
 The format is specified in design/group_sizes_file.md.
 """
@@ -13,10 +13,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from graphsafe_gg.decode.errors import UsageError
-
 FORMAT = "graphsafe_gg/group_sizes/1"
-_HOW_TO_WRITE = "Write it with graphsafe_gg.decode.sizes_file.save_group_sizes."
+_HOW_TO_WRITE = "Write it with graphsafe_gg.sizes_file.save_group_sizes."
 _REQUIRED = ("format", "num_experts", "top_k", "group_sizes")
 
 
@@ -81,32 +79,16 @@ def save_group_sizes(
 
 
 def load_group_sizes(path: str | os.PathLike) -> RecordedSizes:
-    """Reads and checks a file of group sizes; raises UsageError on anything odd."""
+    """Reads and checks a file of group sizes; raises ValueError on anything odd."""
     name = str(path)
     try:
         with open(path, "rb") as file:
             entries = _read_archive(file)
     except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {error.strerror}.") from error
+        raise ValueError(f"{name}: cannot be read: {error.strerror}.") from error
     if entries is None:
-        raise UsageError(f"{name}: not an npz file of plain arrays. {_HOW_TO_WRITE}")
+        raise ValueError(f"{name}: not an npz file of plain arrays. {_HOW_TO_WRITE}")
     return _checked(name, entries)
-
-
-def expert_choices(
-    group_sizes: np.ndarray, top_k: int, num_tokens: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Routing whose counts are exactly `group_sizes`: (num_tokens, top_k) int32.
-
-    Tokens past the recorded ones choose -1. No token chooses an expert twice unless
-    that expert has more rows than there are tokens.
-    """
-    num_recorded = int(group_sizes.sum(dtype=np.int64)) // top_k
-    by_expert = np.repeat(np.arange(len(group_sizes), dtype=np.int32), group_sizes)
-    choices = np.full((num_tokens, top_k), -1, np.int32)
-    # Consecutive rows of one expert go to different tokens, one choice after another.
-    choices[:num_recorded] = by_expert.reshape(top_k, num_recorded).T
-    return choices[rng.permutation(num_tokens)]
 
 
 def _read_archive(file: BinaryIO) -> dict[str, np.ndarray] | None:
@@ -124,10 +106,10 @@ def _read_archive(file: BinaryIO) -> dict[str, np.ndarray] | None:
 def _checked(name: str, entries: dict[str, np.ndarray]) -> RecordedSizes:
     for key in _REQUIRED:
         if key not in entries:
-            raise UsageError(f"{name}: has no entry '{key}'. {_HOW_TO_WRITE}")
+            raise ValueError(f"{name}: has no entry '{key}'. {_HOW_TO_WRITE}")
     found = str(entries["format"])
     if found != FORMAT:
-        raise UsageError(
+        raise ValueError(
             f"{name}: format must be '{FORMAT}'; got '{found[:60]}'. {_HOW_TO_WRITE}"
         )
     num_experts = _positive_int(name, "num_experts", entries["num_experts"])
@@ -139,7 +121,7 @@ def _checked(name: str, entries: dict[str, np.ndarray]) -> RecordedSizes:
 
 def _positive_int(name: str, key: str, value: np.ndarray) -> int:
     if value.shape != () or not np.issubdtype(value.dtype, np.integer) or value < 1:
-        raise UsageError(
+        raise ValueError(
             f"{name}: {key} must be one positive integer; got {_describe(value)}."
         )
     return int(value)
@@ -155,16 +137,16 @@ def _checked_sizes(
     name: str, group_sizes: np.ndarray, num_experts: int, top_k: int
 ) -> np.ndarray:
     if group_sizes.ndim != 3 or 0 in group_sizes.shape:
-        raise UsageError(
+        raise ValueError(
             f"{name}: group_sizes must have shape (steps, layers, experts), none of "
             f"them 0; got {group_sizes.shape}."
         )
     if not np.issubdtype(group_sizes.dtype, np.integer):
-        raise UsageError(
+        raise ValueError(
             f"{name}: group_sizes must have an integer dtype; got {group_sizes.dtype}."
         )
     if group_sizes.shape[2] != num_experts:
-        raise UsageError(
+        raise ValueError(
             f"{name}: group_sizes must have {num_experts} experts, as num_experts "
             f"says; got {group_sizes.shape[2]}."
         )
@@ -176,7 +158,7 @@ def _check_values(name: str, group_sizes: np.ndarray, top_k: int) -> None:
     is_bad = (group_sizes < 0) | (group_sizes > np.iinfo(np.int32).max)
     if is_bad.any():
         step, layer, expert = (int(i) for i in np.argwhere(is_bad)[0])
-        raise UsageError(
+        raise ValueError(
             f"{name}: group_sizes must be from 0 to 2**31 - 1; got "
             f"{group_sizes[step, layer, expert]} at step {step}, layer {layer}, "
             f"expert {expert}."
@@ -185,13 +167,13 @@ def _check_values(name: str, group_sizes: np.ndarray, top_k: int) -> None:
     is_bad = sums % top_k != 0
     if is_bad.any():
         step, layer = (int(i) for i in np.argwhere(is_bad)[0])
-        raise UsageError(
+        raise ValueError(
             f"{name}: the group sizes of a layer must add up to a multiple of top_k = "
             f"{top_k}; got {sums[step, layer]} at step {step}, layer {layer}. Record "
             "all experts of the layer, or write top_k = 1 for a part of them."
         )
     if not 0 < sums.max() <= np.iinfo(np.int32).max:
-        raise UsageError(
+        raise ValueError(
             f"{name}: the group sizes of a layer must add up to less than 2**31, and "
             f"to more than 0 in some layer; got {sums.max()} at most."
         )
