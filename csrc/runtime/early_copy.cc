@@ -71,9 +71,7 @@ void record_copy(DeviceState& device, Slot& slot, CUstream stream) {
 bool read_slot(const Slot& slot, const GroupSizesView& view, HostSizes& out) {
   TicketHeader header;
   std::memcpy(&header, slot.host, sizeof(header));
-  if (header.stamp == 0 || header.size_bytes != static_cast<uint64_t>(view.payload_bytes())) {
-    return false;
-  }
+  if (header.size_bytes != static_cast<uint64_t>(view.payload_bytes())) return false;
   const int64_t num_words = ticket_payload_words(view.payload_bytes());
   thread_local std::vector<uint32_t> words;
   words.resize(static_cast<size_t>(num_words));
@@ -145,7 +143,6 @@ std::vector<int64_t> wait_for_slot(DeviceState& device, const GroupSizesView& si
 HostSizes wait_for_ticket(DeviceState& device, const GroupSizesView& sizes, const void* ticket,
                           Site& site, CUstream stream) {
   HostSizes out{{}, 0, Fallback::kNone};
-  if (sizes.count == 0) return out;
   const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
   const auto bytes = static_cast<size_t>(ticket_bytes(sizes.payload_bytes()));
   const SlotRef slot = device.slots().find(ticket, bytes);

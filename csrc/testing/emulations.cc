@@ -171,6 +171,9 @@ void run_grouped(KernelRun& run) {
 
 void run_publish(KernelRun& run) {
   const auto args = run.param<PublishArgs>(0);
+  if (reinterpret_cast<uintptr_t>(args.ticket) % 16 != 0) {
+    throw IllegalAddress("a ticket must start at a multiple of 16 bytes");
+  }
   const uint64_t stamp = ticket_stamp(args.ordinal, ++run.device_word("gg_num_copies"));
   const auto* bytes = run.view<unsigned char>(args.group_sizes, args.size_bytes);
   auto* header = run.view<TicketHeader>(args.ticket, ticket_bytes(args.size_bytes));

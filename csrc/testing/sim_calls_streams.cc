@@ -69,6 +69,7 @@ Result wait_in_capture(Call& call, Stream& stream, const Event& event) {
 Result check_event(Call& call, CUevent event) {
   const Event* found = call->find_event(event);
   if (found == nullptr) return kInvalidHandle;
+  if (call->current_ordinal() < 0) return kInvalidContext;
   if (found->capture != 0) {
     call->conflict(found->capture);
     return kCapturedEvent;

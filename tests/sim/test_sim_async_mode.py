@@ -41,7 +41,7 @@ def test_async_mode_ticket_alone_is_one_kernel(sim):
     p = _testing.Program()
     sizes = p.param("int32", [3])
     ticket = copy_call(p, sizes, 3, storage="result", target=TICKET)
-    executable = _testing.compile(sim.raw, p)
+    executable = _testing.compile(sim.raw, p, context="none")
     counts = np.array([1, 2, 3], np.int32)
     for _ in range(3):
         got = executable.run(0, {sizes: sim.put(counts)})[ticket].read()

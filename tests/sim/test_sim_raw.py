@@ -162,6 +162,18 @@ def test_raw_wait_is_for_the_copy_alone(sim):
     assert _testing.device_stats(0)["eager_copies"] == 1
 
 
+def test_raw_slots_of_two_owners_are_two(sim):
+    """Of odd lengths too: the kernel writes each at a multiple of 16 bytes."""
+    slots = [raw.Slot(3, "int8") for _ in range(3)]
+    layer = Layer(sim)
+    sent = [layer.put(np.array([i, 1, 2], np.int8)) for i in range(3)]
+    with stream_on(sim) as stream:
+        for sizes, slot in zip(sent, slots, strict=True):
+            raw.copy_group_sizes(stream, sizes, slot)
+        assert [slot.wait().tolist() for slot in slots] == [[i, 1, 2] for i in range(3)]
+    assert _testing.device_stats(0)["copies"] == 3
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
 def test_raw_copy_reads_sizes_of_every_width(sim, dtype):
     layer = Layer(sim)

@@ -16,6 +16,7 @@ from simulated import (
     Copies,
     Gemm,
     Operands,
+    copy_call,
     gemm_call,
     ticket_bytes,
 )
@@ -149,6 +150,43 @@ def test_slots_of_another_size_are_not_recycled(sim):
         gemm = Gemm(sim, "async", site=site, operands=Operands(sim, g=g))
         gemm.check([0] * (g - 1) + [6])
         assert gemm.stats["fallbacks"] == {"no slot": 1}
+
+
+def test_slots_recycled_in_one_run_are_not_taken_again(sim):
+    """Both tickets of a program find idle slots, the second not that of the first."""
+    Copies(sim, num_copies=64, g=MANY_GROUPS, command_buffers=False).run()
+    sim.drain()
+    o = Operands(sim, g=MANY_GROUPS)
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [o.m, o.k]), p.param("float32", [o.g, o.k, o.n])
+    params = {lhs: o.lhs_buffer, rhs: o.rhs_buffer}
+    for site in (1, 2):
+        sizes, out = p.param("int32", [o.g]), p.result("float32", [o.m, o.n])
+        inputs = [lhs, rhs, sizes, copy_call(p, sizes, o.g)]
+        gemm_call(p, "async", inputs, out, site=site)
+        params[sizes] = sim.put(np.eye(1, o.g, site, dtype=np.int32)[0])
+    _testing.compile(sim.raw, p).run(0, params)
+    assert [_testing.site_stats(0, site)["fallbacks"] for site in (1, 2)] == [{}, {}]
+
+
+def test_slots_of_a_copy_without_its_event_are_not_recycled(simulate):
+    """The copy is queued, and nothing tells when it is done."""
+    sim = simulate(steps_per_query=0)
+    first = Copies(sim, num_copies=1, g=MANY_GROUPS, command_buffers=False)
+    first.run()
+    sim.drain()
+    sim.close_gate()
+    sim.clear_log()
+    sim.inject("cuEventRecordWithFlags", 999)
+    with pytest.raises(_testing.ExecutionError, match="cuEventRecordWithFlags"):
+        first.run()
+    pending = copy_targets(sim)
+    sim.clear_log()
+    # So many that each idle slot is asked for.
+    more = 2 * MORE_THAN_ALL_SLOTS
+    Copies(sim, num_copies=more, g=MANY_GROUPS, command_buffers=False).run()
+    assert not set(pending) & set(copy_targets(sim))
+    sim.open_gates()
 
 
 @contextlib.contextmanager

@@ -167,18 +167,16 @@ def test_grouped_gemm_offset_needs_the_sizes_of_all_groups(device):
 @pytest.mark.parametrize("offset", [-1, 4, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_grouped_gemm_offset_traced_out_of_range_raises(device, offset, mode):
+    """At the call, or, on a GPU in mode async, where the record is asked for."""
     lhs, rhs, *_ = random_operands(SIZES, M, 4, 8)
+
+    def run():
+        options = {"group_offset": jnp.int32(offset), "mode": mode, "name": "experts"}
+        jax.block_until_ready(gg.grouped_gemm(lhs, rhs[:2], SIZES, **options))
+        gg.check()
+
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError)) as raised:
-        jax.block_until_ready(
-            gg.grouped_gemm(
-                lhs,
-                rhs[:2],
-                SIZES,
-                group_offset=jnp.int32(offset),
-                mode=mode,
-                name="experts",
-            )
-        )
+        run()
     assert (
         f"grouped_gemm: group_offset must be in [0, 3]; got {offset} (call site "
         "experts). Pass the number of groups before those that rhs holds."
