@@ -11,6 +11,8 @@ set(GG_KERNEL_SOURCES
   grouped_drhs_f32
   wgmma_gemm_bf16
   wgmma_gemm_f16
+  wgmma_transposed_bf16
+  wgmma_transposed_f16
   publish)
 
 # sm_80 code serves 8.x, sm_90a code 9.0, and the PTX everything newer.

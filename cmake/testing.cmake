@@ -67,14 +67,16 @@ add_library(gg_emulation OBJECT
   csrc/testing/emulation/thread_calls.cc
   csrc/testing/emulation/warp.cc
   csrc/testing/emulation/wgmma.cc
-  csrc/testing/emulation/wgmma_gemm_kernels.cc)
+  csrc/testing/emulation/wgmma_gemm_kernels.cc
+  csrc/testing/emulation/wgmma_transposed_kernels.cc)
 target_include_directories(gg_emulation PRIVATE csrc/testing/emulation csrc)
 # Jumps between stacks are not overflows; device code reads memory under several types.
 target_compile_options(gg_emulation PRIVATE -Wall -Wextra -Werror -Wno-unknown-pragmas
                        -U_FORTIFY_SOURCE -fno-strict-aliasing)
 set_source_files_properties(
   csrc/testing/emulation/grouped_drhs_kernels.cc csrc/testing/emulation/grouped_gemm_kernels.cc
-  csrc/testing/emulation/programs.cc csrc/testing/emulation/wgmma_gemm_kernels.cc PROPERTIES COMPILE_OPTIONS -O1)
+  csrc/testing/emulation/programs.cc csrc/testing/emulation/wgmma_gemm_kernels.cc
+  csrc/testing/emulation/wgmma_transposed_kernels.cc PROPERTIES COMPILE_OPTIONS -O1)
 
 # Without fatbins each library is one byte, which is all the simulated driver asks of it.
 if(NOT GG_NVCC)

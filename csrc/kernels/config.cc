@@ -31,12 +31,16 @@ constexpr int64_t kMaxMeanRowsWgmma[] = {48, 96, 160};
 #define GG_SHAPE(bm, bn, bk, stages, threads, per_sm) {bm, bn, bk, stages, threads, per_sm, 0},
 #define GG_WGMMA_SHAPE(bm, bn, bk, stages, threads, per_sm, cluster) \
   {bm, bn, bk, stages, threads, per_sm, cluster},
+#define GG_TRANSPOSED_SHAPE(bm, bn, bk, stages, threads, per_sm, cluster) \
+  {bm, bn, bk, stages, threads, per_sm, cluster, true},
 constexpr TileShape kFwdGkn16Bit[] = {GG_FWD_GKN_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kFwdGnk16Bit[] = {GG_FWD_GNK_TILES_16BIT(GG_SHAPE)};
-constexpr TileShape kFwdWgmma[] = {GG_FWD_WGMMA_TILES(GG_WGMMA_SHAPE)};
+constexpr TileShape kFwdWgmma[] = {GG_FWD_WGMMA_TILES(GG_WGMMA_SHAPE)
+                                       GG_FWD_WGMMA_TRANSPOSED_TILES(GG_TRANSPOSED_SHAPE)};
 constexpr TileShape kFwdF32[] = {GG_FWD_TILES_F32(GG_SHAPE)};
 constexpr TileShape kDrhs16Bit[] = {GG_DRHS_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kDrhsF32[] = {GG_DRHS_TILES_F32(GG_SHAPE)};
+#undef GG_TRANSPOSED_SHAPE
 #undef GG_WGMMA_SHAPE
 #undef GG_SHAPE
 
@@ -176,19 +180,23 @@ std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& de
     if (bytes > device.max_smem_block_bytes || fitting < 1) continue;
     configs.push_back({shape.block_m, shape.block_n, shape.block_k, shape.num_stages,
                        shape.num_threads, std::min(shape.blocks_per_sm, fitting),
-                       shape.cluster_size, bytes});
+                       shape.cluster_size, shape.is_transposed, bytes});
   }
   return configs;
 }
 
-// Most tiles that any sizes can give: each group rounds its rows up to block_m once.
+// Most tiles that any sizes can give: each group rounds its rows up once. The blocks of a cluster
+// have one tile together.
 int64_t max_num_tiles(const Problem& problem, const Config& config) {
-  const int64_t num_n_tiles = ceil_div(problem.n, config.block_n);
+  const int64_t cluster = std::max(config.cluster_size, 1);
+  const int64_t tile_m = config.block_m * (config.is_transposed ? 1 : cluster);
+  const int64_t tile_n = config.block_n * (config.is_transposed ? cluster : 1);
+  const int64_t num_n_tiles = ceil_div(problem.n, tile_n);
   if (problem.product == Product::kKGrouped) {
-    const int64_t per_group = saturating_mul(ceil_div(problem.k, config.block_m), num_n_tiles);
+    const int64_t per_group = saturating_mul(ceil_div(problem.k, tile_m), num_n_tiles);
     return saturating_mul(problem.num_groups, per_group);
   }
-  const int64_t num_m_tiles = problem.m / config.block_m + std::min(problem.num_groups, problem.m);
+  const int64_t num_m_tiles = problem.m / tile_m + std::min(problem.num_groups, problem.m);
   return saturating_mul(num_m_tiles, num_n_tiles);
 }
 
@@ -198,7 +206,7 @@ bool operator==(const Config& a, const Config& b) {
   return a.block_m == b.block_m && a.block_n == b.block_n && a.block_k == b.block_k &&
          a.num_stages == b.num_stages && a.num_threads == b.num_threads &&
          a.blocks_per_sm == b.blocks_per_sm && a.cluster_size == b.cluster_size &&
-         a.smem_bytes == b.smem_bytes;
+         a.is_transposed == b.is_transposed && a.smem_bytes == b.smem_bytes;
 }
 
 std::string to_string(const Config& config) {
@@ -207,7 +215,7 @@ std::string to_string(const Config& config) {
          " threads=" + std::to_string(config.num_threads) +
          " blocks_per_sm=" + std::to_string(config.blocks_per_sm) +
          " cluster_size=" + std::to_string(config.cluster_size) +
-         " smem=" + std::to_string(config.smem_bytes);
+         (config.is_transposed ? " transposed" : "") + " smem=" + std::to_string(config.smem_bytes);
 }
 
 std::vector<Config> candidate_configs(const Problem& problem, const DeviceTraits& device) {
@@ -239,8 +247,7 @@ Config choose_config(const Problem& problem, const DeviceTraits& device, int64_t
 int64_t grid_blocks(const Problem& problem, const Config& config, const DeviceTraits& device) {
   const int64_t cluster = std::max(config.cluster_size, 1);
   const int64_t resident = int64_t{device.num_sms} * config.blocks_per_sm / cluster;
-  const int64_t tiles = ceil_div(max_num_tiles(problem, config), cluster);
-  return cluster * std::max<int64_t>(1, std::min(resident, tiles));
+  return cluster * std::max<int64_t>(1, std::min(resident, max_num_tiles(problem, config)));
 }
 
 }  // namespace graphsafe_gg

@@ -25,7 +25,8 @@ struct Config {
   int num_stages;
   int num_threads;
   int blocks_per_sm;
-  int cluster_size;  // 0: a kernel without tensor maps
+  int cluster_size;    // 0: a kernel without tensor maps
+  bool is_transposed;  // of kernels with them: computes the transposed tile
   int smem_bytes;
 };
 

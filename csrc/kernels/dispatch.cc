@@ -25,11 +25,12 @@ struct Entry {
    transpose_rhs,                                                                             \
    {bm, bn, bk, stages, threads, 0, 0},                                                       \
    {library, GG_TEXT(GG_KERNEL_NAME(prefix, bm, bn, bk, stages))}},
-#define GG_WGMMA(dtype, transpose_rhs, library, prefix, bm, bn, bk, stages, threads, cluster) \
-  {Product::kMGrouped,                                                                        \
-   dtype,                                                                                     \
-   transpose_rhs,                                                                             \
-   {bm, bn, bk, stages, threads, 0, cluster},                                                 \
+#define GG_WGMMA(dtype, transpose_rhs, is_transposed, library, prefix, bm, bn, bk, stages, \
+                 threads, cluster)                                                         \
+  {Product::kMGrouped,                                                                     \
+   dtype,                                                                                  \
+   transpose_rhs,                                                                          \
+   {bm, bn, bk, stages, threads, 0, cluster, is_transposed},                               \
    {library, GG_TEXT(GG_WGMMA_NAME(prefix, bm, bn, bk, stages, cluster))}},
 
 #define GG_FWD(dtype, trans, library, prefix, ...) \
@@ -49,14 +50,27 @@ struct Entry {
   GG_FWD(DType::kF32, false, "grouped_gemm_f32", gg_fwd_f32_gkn, bm, bn, bk, s, t)
 #define GG_FWD_F32_GNK(bm, bn, bk, s, t, b) \
   GG_FWD(DType::kF32, true, "grouped_gemm_f32", gg_fwd_f32_gnk, bm, bn, bk, s, t)
-#define GG_WGMMA_BF16_GKN(bm, bn, bk, s, t, b, c) \
-  GG_WGMMA(DType::kBF16, false, "wgmma_gemm_bf16", gg_fwd_bf16_gkn_wgmma, bm, bn, bk, s, t, c)
+#define GG_WGMMA_BF16_GKN(bm, bn, bk, s, t, b, c)                                                  \
+  GG_WGMMA(DType::kBF16, false, false, "wgmma_gemm_bf16", gg_fwd_bf16_gkn_wgmma, bm, bn, bk, s, t, \
+           c)
+#define GG_WGMMAT_BF16_GKN(bm, bn, bk, s, t, b, c)                                                 \
+  GG_WGMMA(DType::kBF16, false, true, "wgmma_transposed_bf16", gg_fwd_bf16_gkn_wgmmat, bm, bn, bk, \
+           s, t, c)
 #define GG_WGMMA_BF16_GNK(bm, bn, bk, s, t, b, c) \
-  GG_WGMMA(DType::kBF16, true, "wgmma_gemm_bf16", gg_fwd_bf16_gnk_wgmma, bm, bn, bk, s, t, c)
+  GG_WGMMA(DType::kBF16, true, false, "wgmma_gemm_bf16", gg_fwd_bf16_gnk_wgmma, bm, bn, bk, s, t, c)
+#define GG_WGMMAT_BF16_GNK(bm, bn, bk, s, t, b, c)                                                \
+  GG_WGMMA(DType::kBF16, true, true, "wgmma_transposed_bf16", gg_fwd_bf16_gnk_wgmmat, bm, bn, bk, \
+           s, t, c)
 #define GG_WGMMA_F16_GKN(bm, bn, bk, s, t, b, c) \
-  GG_WGMMA(DType::kF16, false, "wgmma_gemm_f16", gg_fwd_f16_gkn_wgmma, bm, bn, bk, s, t, c)
+  GG_WGMMA(DType::kF16, false, false, "wgmma_gemm_f16", gg_fwd_f16_gkn_wgmma, bm, bn, bk, s, t, c)
+#define GG_WGMMAT_F16_GKN(bm, bn, bk, s, t, b, c)                                                  \
+  GG_WGMMA(DType::kF16, false, true, "wgmma_transposed_f16", gg_fwd_f16_gkn_wgmmat, bm, bn, bk, s, \
+           t, c)
 #define GG_WGMMA_F16_GNK(bm, bn, bk, s, t, b, c) \
-  GG_WGMMA(DType::kF16, true, "wgmma_gemm_f16", gg_fwd_f16_gnk_wgmma, bm, bn, bk, s, t, c)
+  GG_WGMMA(DType::kF16, true, false, "wgmma_gemm_f16", gg_fwd_f16_gnk_wgmma, bm, bn, bk, s, t, c)
+#define GG_WGMMAT_F16_GNK(bm, bn, bk, s, t, b, c)                                                 \
+  GG_WGMMA(DType::kF16, true, true, "wgmma_transposed_f16", gg_fwd_f16_gnk_wgmmat, bm, bn, bk, s, \
+           t, c)
 #define GG_DRHS_BF16(bm, bn, bk, s, t, b) \
   GG_DRHS(DType::kBF16, "grouped_drhs_bf16", gg_drhs_bf16, bm, bn, bk, s, t)
 #define GG_DRHS_F16(bm, bn, bk, s, t, b) \
@@ -64,18 +78,22 @@ struct Entry {
 #define GG_DRHS_F32(bm, bn, bk, s, t, b) \
   GG_DRHS(DType::kF32, "grouped_drhs_f32", gg_drhs_f32, bm, bn, bk, s, t)
 
-const Entry kEntries[] = {GG_FWD_GKN_TILES_16BIT(GG_FWD_BF16_GKN)  //
-                          GG_FWD_GNK_TILES_16BIT(GG_FWD_BF16_GNK)  //
-                          GG_FWD_GKN_TILES_16BIT(GG_FWD_F16_GKN)   //
-                          GG_FWD_GNK_TILES_16BIT(GG_FWD_F16_GNK)   //
-                          GG_FWD_WGMMA_TILES(GG_WGMMA_BF16_GKN)    //
-                          GG_FWD_WGMMA_TILES(GG_WGMMA_BF16_GNK)    //
-                          GG_FWD_WGMMA_TILES(GG_WGMMA_F16_GKN)     //
-                          GG_FWD_WGMMA_TILES(GG_WGMMA_F16_GNK)     //
-                          GG_FWD_TILES_F32(GG_FWD_F32_GKN)         //
-                          GG_FWD_TILES_F32(GG_FWD_F32_GNK)         //
-                          GG_DRHS_TILES_16BIT(GG_DRHS_BF16)        //
-                          GG_DRHS_TILES_16BIT(GG_DRHS_F16)         //
+const Entry kEntries[] = {GG_FWD_GKN_TILES_16BIT(GG_FWD_BF16_GKN)            //
+                          GG_FWD_GNK_TILES_16BIT(GG_FWD_BF16_GNK)            //
+                          GG_FWD_GKN_TILES_16BIT(GG_FWD_F16_GKN)             //
+                          GG_FWD_GNK_TILES_16BIT(GG_FWD_F16_GNK)             //
+                          GG_FWD_WGMMA_TILES(GG_WGMMA_BF16_GKN)              //
+                          GG_FWD_WGMMA_TILES(GG_WGMMA_BF16_GNK)              //
+                          GG_FWD_WGMMA_TILES(GG_WGMMA_F16_GKN)               //
+                          GG_FWD_WGMMA_TILES(GG_WGMMA_F16_GNK)               //
+                          GG_FWD_WGMMA_TRANSPOSED_TILES(GG_WGMMAT_BF16_GKN)  //
+                          GG_FWD_WGMMA_TRANSPOSED_TILES(GG_WGMMAT_BF16_GNK)  //
+                          GG_FWD_WGMMA_TRANSPOSED_TILES(GG_WGMMAT_F16_GKN)   //
+                          GG_FWD_WGMMA_TRANSPOSED_TILES(GG_WGMMAT_F16_GNK)   //
+                          GG_FWD_TILES_F32(GG_FWD_F32_GKN)                   //
+                          GG_FWD_TILES_F32(GG_FWD_F32_GNK)                   //
+                          GG_DRHS_TILES_16BIT(GG_DRHS_BF16)                  //
+                          GG_DRHS_TILES_16BIT(GG_DRHS_F16)                   //
                           GG_DRHS_TILES_F32(GG_DRHS_F32)};
 
 bool matches(const Entry& entry, const Problem& problem, const TileShape& shape) {
@@ -87,9 +105,9 @@ bool matches(const Entry& entry, const Problem& problem, const TileShape& shape)
 }  // namespace
 
 const Kernel* find_kernel(const Problem& problem, const Config& config) {
-  const TileShape shape = {config.block_m,     config.block_n,     config.block_k,
-                           config.num_stages,  config.num_threads, 0,
-                           config.cluster_size};
+  const TileShape shape = {config.block_m,      config.block_n,      config.block_k,
+                           config.num_stages,   config.num_threads,  0,
+                           config.cluster_size, config.is_transposed};
   for (const Entry& entry : kEntries) {
     if (matches(entry, problem, shape)) return &entry.kernel;
   }

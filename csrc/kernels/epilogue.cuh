@@ -48,6 +48,20 @@ __device__ __forceinline__ void add_bias(float (&v)[4], int col, int left, const
   }
 }
 
+// Stores those of four packed neighbours that exist.
+__device__ __forceinline__ void store_4_halves(unsigned char* to, uint2 packed, int left,
+                                               const TileOutput& out) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  if (out.is_vector) {
+    *reinterpret_cast<uint2*>(halves) = packed;
+    return;
+  }
+  halves[0] = static_cast<uint16_t>(packed.x);
+  if (left > 1) halves[1] = static_cast<uint16_t>(packed.x >> 16);
+  if (left > 2) halves[2] = static_cast<uint16_t>(packed.y);
+  if (left > 3) halves[3] = static_cast<uint16_t>(packed.y >> 16);
+}
+
 // Stores those of four neighbouring columns of one row that exist, `left` or all of them.
 __device__ __forceinline__ void store_4(unsigned char* to, const float (&v)[4], int left,
                                         const TileOutput& out) {
@@ -67,15 +81,7 @@ __device__ __forceinline__ void store_4(unsigned char* to, const float (&v)[4], 
   const bool is_bf16 = out.dtype == DType::kBF16;
   const uint32_t low = is_bf16 ? ptx::pack_bf16(v[0], v[1]) : ptx::pack_f16(v[0], v[1]);
   const uint32_t high = is_bf16 ? ptx::pack_bf16(v[2], v[3]) : ptx::pack_f16(v[2], v[3]);
-  auto* halves = reinterpret_cast<uint16_t*>(to);
-  if (out.is_vector) {
-    *reinterpret_cast<uint2*>(halves) = make_uint2(low, high);
-    return;
-  }
-  halves[0] = static_cast<uint16_t>(low);
-  if (left > 1) halves[1] = static_cast<uint16_t>(low >> 16);
-  if (left > 2) halves[2] = static_cast<uint16_t>(high);
-  if (left > 3) halves[3] = static_cast<uint16_t>(high >> 16);
+  store_4_halves(to, make_uint2(low, high), left, out);
 }
 
 // Stores what a lane holds of neighbouring m16n8 fragments: columns 2 * quad and 2 * quad + 1 of
@@ -101,6 +107,71 @@ __device__ __forceinline__ void store_fragments(const float (&acc)[kFrags][4], i
       add_bias<T>(v, col + j * 8, cols_left, out);
       store_4(to + j * 8 * element_bytes(out.dtype), v, cols_left, out);
     }
+    row += 8;
+    to += 8 * out.row_bytes;
+  }
+}
+
+// Bias of the columns that a lane has of a transposed fragment: lane / 4 and the one 8 further.
+template <typename T>
+__device__ __forceinline__ void load_transposed_bias(float (&bias)[2], const TileOutput& out) {
+  const int col = static_cast<int>(threadIdx.x) % 32 / 4;
+  const T* from = static_cast<const T*>(out.bias);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const bool exists = from != nullptr && col + i * 8 < out.cols;
+    bias[i] = exists ? ptx::to_float(from[col + i * 8]) : 0.0f;
+  }
+}
+
+// Stores m16n8 fragments of the transposed tile: 16 columns, and 8 rows for each fragment.
+template <typename T, int kFrags>
+__device__ __forceinline__ void store_transposed_f32(const float (&acc)[kFrags][4],
+                                                     const TileOutput& out) {
+  float bias[2];
+  load_transposed_bias<T>(bias, out);
+  const int col = static_cast<int>(threadIdx.x) % 32 / 4;
+  int row = static_cast<int>(threadIdx.x) % 4 * 2;
+  unsigned char* to = out.at(row, col);
+#pragma unroll
+  for (int j = 0; j < kFrags; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      auto* const floats = reinterpret_cast<float*>(to + i * out.row_bytes);
+      if (row + i < out.rows && col < out.cols) floats[0] = acc[j][i] + bias[0];
+      if (row + i < out.rows && col + 8 < out.cols) floats[8] = acc[j][2 + i] + bias[1];
+    }
+    row += 8;
+    to += 8 * out.row_bytes;
+  }
+}
+
+// The same for 16-bit results, whose columns come in runs of 4 that exist or do not.
+template <typename T, int kFrags>
+__device__ __forceinline__ void store_transposed_16bit(const float (&acc)[kFrags][4],
+                                                       const TileOutput& out) {
+  float bias[2];
+  load_transposed_bias<T>(bias, out);
+  const bool is_bf16 = out.dtype == DType::kBF16;
+  const int quad = static_cast<int>(threadIdx.x) % 4;
+  const bool is_odd = quad % 2 != 0;
+  const int col = quad % 2 * 8 + quad / 2 * 4;
+  int row = static_cast<int>(threadIdx.x) % 32 / 4;
+  unsigned char* to = out.at(row, col);
+#pragma unroll
+  for (int j = 0; j < kFrags; ++j) {
+    if (j * 8 >= out.rows) return;
+    uint32_t half[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float v0 = acc[j][i * 2] + bias[i];
+      const float v1 = acc[j][i * 2 + 1] + bias[i];
+      half[i] = ptx::transpose_8x8(is_bf16 ? ptx::pack_bf16(v0, v1) : ptx::pack_f16(v0, v1));
+    }
+    // Neighbouring lanes swap, so that each holds 4 columns of one half, not 2 of both.
+    const uint32_t got = __shfl_xor_sync(0xffffffffu, is_odd ? half[0] : half[1], 1);
+    const uint2 words = is_odd ? make_uint2(got, half[1]) : make_uint2(half[0], got);
+    if (row < out.rows && col < out.cols) store_4_halves(to, words, 4, out);
     row += 8;
     to += 8 * out.row_bytes;
   }

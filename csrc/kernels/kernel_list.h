@@ -26,6 +26,12 @@
   X(128, 128, 64, 6, 384, 1, 1) \
   X(128, 256, 64, 4, 384, 1, 1) \
   X(128, 256, 64, 4, 384, 1, 2)
+// The same of kernels that compute the transposed tile. Chosen by nothing yet.
+#define GG_FWD_WGMMA_TRANSPOSED_TILES(X) \
+  X(64, 256, 64, 5, 384, 1, 1)           \
+  X(128, 256, 64, 4, 384, 1, 1)          \
+  X(256, 128, 64, 4, 384, 1, 1)          \
+  X(256, 128, 64, 4, 384, 1, 2)
 #define GG_FWD_TILES_F32(X) X(64, 128, 32, 3, 128, 2)
 #define GG_DRHS_TILES_16BIT(X) X(128, 128, 64, 3, 128, 2)
 #define GG_DRHS_TILES_F32(X) X(64, 128, 32, 3, 128, 2)

@@ -124,6 +124,13 @@ __device__ __forceinline__ void mma<F16>(float (&acc)[4], const uint32_t (&a)[4]
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// "movmatrix": transposes an 8 x 8 matrix of 16-bit elements, two neighbours of a row in each lane.
+__device__ __forceinline__ uint32_t transpose_8x8(uint32_t pair) {
+  uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
 __device__ __forceinline__ float to_float(float value) { return value; }
 
 __device__ __forceinline__ float to_float(Bf16 value) {

@@ -23,5 +23,6 @@ struct TensorMaps {
 // A box of an operand in shared memory is rows of 128 bytes, swizzled over 128 bytes.
 constexpr int kBoxRowBytes = 128;
 constexpr int kLhsBoxRows = 64;
+constexpr int kTransposedLhsBoxRows = 32;
 
 }  // namespace graphsafe_gg

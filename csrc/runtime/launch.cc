@@ -35,7 +35,8 @@ void load_kernels(DeviceState& device, const Problem& problem, bool has_known_si
   if (!reason.empty()) throw Unimplemented("grouped_gemm: " + reason);
   if (has_known_sizes) {
     for (const Config& config : candidate_configs(problem, device.traits())) {
-      load_kernel(device, problem, config);
+      // Kernels of transposed tiles are chosen by a caller of the raw interface alone.
+      if (!config.is_transposed) load_kernel(device, problem, config);
     }
   }
   load_kernel(device, problem, choose_config(problem, device.traits(), -1));

@@ -46,9 +46,11 @@ void encode_tensor_maps(const Problem& problem, const Config& config, const void
   const auto g = static_cast<uint64_t>(problem.num_layers * problem.num_groups);
   const auto row = static_cast<unsigned>(kBoxRowBytes / size_bytes(problem.dtype));
   const auto block_k = static_cast<unsigned>(config.block_k);
-  encode<2>(&maps.lhs, problem.dtype, lhs, {k, m}, {row, kLhsBoxRows}, ordinal);
+  const unsigned lhs_rows = config.is_transposed ? kTransposedLhsBoxRows : kLhsBoxRows;
+  encode<2>(&maps.lhs, problem.dtype, lhs, {k, m}, {row, lhs_rows}, ordinal);
   if (problem.transpose_rhs) {
-    const auto cols = static_cast<unsigned>(config.block_n / config.cluster_size);
+    const int rhs_copies = config.is_transposed ? 1 : config.cluster_size;
+    const auto cols = static_cast<unsigned>(config.block_n / rhs_copies);
     encode<3>(&maps.rhs, problem.dtype, rhs, {k, n, g}, {row, cols, 1}, ordinal);
   } else {
     encode<3>(&maps.rhs, problem.dtype, rhs, {n, k, g}, {row, block_k, 1}, ordinal);

@@ -56,10 +56,15 @@ const void* hold(emulation::Memory& memory, const char* name, const nb::bytes& b
 
 Config config_of(const EmulatedKernel& kernel, const Problem& problem) {
   const TileShape& shape = kernel.shape;
-  return {shape.block_m,      shape.block_n,
-          shape.block_k,      shape.num_stages,
-          shape.num_threads,  shape.blocks_per_sm,
-          shape.cluster_size, smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)))};
+  return {shape.block_m,
+          shape.block_n,
+          shape.block_k,
+          shape.num_stages,
+          shape.num_threads,
+          shape.blocks_per_sm,
+          shape.cluster_size,
+          shape.is_transposed,
+          smem_bytes(shape, static_cast<int>(size_bytes(problem.dtype)))};
 }
 
 nb::list kernel_names() {

@@ -12,6 +12,7 @@ from graphsafe_gg.testing import assert_bit_equal, assert_close
 KERNELS = [
     "gg_fwd_bf16_gkn_wgmma_m64n256k64s5c1",
     "gg_fwd_bf16_gnk_wgmma_m128n256k64s4c2",
+    "gg_fwd_bf16_gkn_wgmmat_m256n128k64s4c2",
     "gg_fwd_bf16_gkn_m16n128k64s4",
     "gg_fwd_f32_gnk_m64n128k32s3",
 ]

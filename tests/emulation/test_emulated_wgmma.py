@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The graphsafe_gg authors
 # SPDX-License-Identifier: Apache-2.0
-"""csrc/kernels/wgmma_gemm.cuh on the emulated device: tiles, copies and barriers."""
+"""csrc/kernels/wgmma_*.cuh on the emulated device: tiles, copies and barriers."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ from emulated import SEEDS, Product, kernels
 
 from graphsafe_gg.testing import assert_bit_equal, assert_close
 
-KERNELS = kernels("_wgmma_")
-BF16 = kernels("_bf16", "_wgmma_")
-CLUSTERS = kernels("_bf16", "_wgmma_", "c2")
+KERNELS = kernels("_wgmma")
+BF16 = kernels("_bf16", "_wgmma")
+CLUSTERS = kernels("_bf16", "_wgmma", "c2")
+TRANSPOSED = kernels("_bf16_gkn", "_wgmmat_")
 LAYOUTS = ("_gkn", "_gnk")
 # By elements where an address is not a multiple of 16, else through tensor maps.
 MISALIGNMENTS = pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_wgmma_of_more_steps_than_stages(sim, kernel, misalignment):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_wgmma_has_the_same_bits_in_every_tile_shape(sim, dtype, layout):
     results = []
-    for kernel in kernels(dtype + layout, "_wgmma_"):
+    for kernel in kernels(dtype + layout, "_wgmma"):
         product = Product(kernel, MIXED, k=200)
         results += [
             product.run(sim, seed=seed, misalignment=misalignment).out
@@ -58,6 +59,16 @@ def test_wgmma_has_the_same_bits_in_every_tile_shape(sim, dtype, layout):
 def test_wgmma_of_tiles_that_a_cluster_shares_out(sim, kernel, rows):
     product = Product(kernel, [rows, 5], m=rows + 9)
     for seed in SEEDS:
+        out = product.run(sim, seed=seed, num_sms=4).out
+        assert_close(out, product.truth(), what=f"seed {seed}")
+
+
+@pytest.mark.parametrize("rows", [31, 33, 97, 161, 225, 300, 520, 1030, 1800, 2070])
+@pytest.mark.parametrize("kernel", TRANSPOSED)
+def test_wgmma_transposed_of_every_number_of_steps(sim, kernel, rows):
+    """Rows come in steps of 32; few tiles share them out evenly, many do not."""
+    product = Product(kernel, [rows, 5], m=rows + 9, k=8, n=8)
+    for seed in SEEDS[:3]:
         out = product.run(sim, seed=seed, num_sms=4).out
         assert_close(out, product.truth(), what=f"seed {seed}")
 

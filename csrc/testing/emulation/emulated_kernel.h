@@ -12,12 +12,12 @@
 #define GG_JOIN(a, b) GG_JOIN_(a, b)
 
 // `...` is what a block does with args, maps and smem.
-#define GG_EMULATED(name, bm, bn, bk, stages, threads, per_sm, cluster, ...)       \
-  static void name(const graphsafe_gg::KernelArgs& args,                           \
-                   [[maybe_unused]] const graphsafe_gg::TensorMaps& maps,          \
-                   [[maybe_unused]] unsigned char* smem) {                         \
-    if (graphsafe_gg::guard_holds(args)) return;                                   \
-    __VA_ARGS__;                                                                   \
-  }                                                                                \
-  static const graphsafe_gg::emulation::Registration GG_JOIN(name, _registration)( \
-      {GG_TEXT(name), {bm, bn, bk, stages, threads, per_sm, cluster}, &name});
+#define GG_EMULATED(name, bm, bn, bk, stages, threads, per_sm, cluster, is_transposed, ...) \
+  static void name(const graphsafe_gg::KernelArgs& args,                                    \
+                   [[maybe_unused]] const graphsafe_gg::TensorMaps& maps,                   \
+                   [[maybe_unused]] unsigned char* smem) {                                  \
+    if (graphsafe_gg::guard_holds(args)) return;                                            \
+    __VA_ARGS__;                                                                            \
+  }                                                                                         \
+  static const graphsafe_gg::emulation::Registration GG_JOIN(name, _registration)(          \
+      {GG_TEXT(name), {bm, bn, bk, stages, threads, per_sm, cluster, is_transposed}, &name});

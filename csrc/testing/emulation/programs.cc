@@ -7,7 +7,9 @@
 
 #include "testing/emulation/cuda.h"
 //
+#include "kernels/matrix_descriptor.h"
 #include "kernels/ptx_sm90.cuh"
+#include "kernels/ptx_wgmma.cuh"
 #include "testing/emulation/grid.h"
 
 namespace graphsafe_gg::emulation {
@@ -73,7 +75,7 @@ void product(const Program& p) {
   float d[8][4];
   const uint64_t operand = ptx::matrix_descriptor(p.at(0), 0) & ~(0x3fffull << 32);
   ptx::wgmma_fence();
-  ptx::Wgmma<ptx::Bf16, false>::multiply(d, operand, operand, 0);
+  ptx::Wgmma<ptx::Bf16, false, false>::multiply(d, operand, operand, 0);
   ptx::wgmma_commit();
   if (kWaits) ptx::wgmma_wait<0>();
   p.out()[threadIdx.x] = d[7][3];
@@ -81,7 +83,7 @@ void product(const Program& p) {
 
 void product_without_fence(const Program& p) {
   float d[8][4];
-  ptx::Wgmma<ptx::Bf16, false>::multiply(d, 0, 0, 0);
+  ptx::Wgmma<ptx::Bf16, false, false>::multiply(d, 0, 0, 0);
   p.out()[threadIdx.x] = d[0][0];
 }
 

@@ -45,6 +45,24 @@ void load_matrices(void** payloads) {
   }
 }
 
+struct TransposePayload {
+  uint32_t pair;
+  uint32_t result;
+};
+
+// "movmatrix": lane l brings elements 2 * (l % 4) and the next one of row l / 4, and gets those of
+// column l / 4.
+void transpose(void** payloads) {
+  const auto element = [payloads](int row, int col) {
+    const uint32_t pair = static_cast<TransposePayload*>(payloads[row * 4 + col / 2])->pair;
+    return pair >> (col % 2 * 16) & 0xffffu;
+  };
+  for (int i = 0; i < kLanes; ++i) {
+    auto* lane = static_cast<TransposePayload*>(payloads[i]);
+    lane->result = element(i % 4 * 2 + 1, i / 4) << 16 | element(i % 4 * 2, i / 4);
+  }
+}
+
 struct MmaPayload {
   DType dtype;
   float* acc;
@@ -130,6 +148,12 @@ unsigned ballot(unsigned mask, bool predicate) {
     }
     for (int i = 0; i < kLanes; ++i) static_cast<BallotPayload*>(payloads[i])->result = bits;
   });
+  return payload.result;
+}
+
+uint32_t transpose_8x8(uint32_t pair) {
+  TransposePayload payload = {pair, 0};
+  meet("movmatrix", &payload, transpose);
   return payload.result;
 }
 

@@ -38,6 +38,7 @@ T shuffle(unsigned mask, T value, unsigned from) {
   return payload.result;
 }
 
+uint32_t transpose_8x8(uint32_t pair);
 void load_matrix_x4(uint32_t (&r)[4], uint32_t smem, bool transposes);
 void mma(DType dtype, float (&acc)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 

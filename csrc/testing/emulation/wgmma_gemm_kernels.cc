@@ -6,11 +6,12 @@
 #include "testing/emulation/emulated_kernel.h"
 
 #undef GG_WGMMA_GEMM
-#define GG_WGMMA_GEMM(prefix, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm, cluster) \
-  GG_EMULATED(GG_WGMMA_NAME(prefix, bm, bn, bk, stages, cluster), bm, bn, bk, stages, threads,   \
-              per_sm, cluster,                                                                   \
-              graphsafe_gg::WgmmaGemm<type, transpose_rhs, bm, bn, bk, stages, cluster, per_sm>( \
-                  args, maps, smem)                                                              \
+#define GG_WGMMA_GEMM(prefix, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm, cluster)   \
+  GG_EMULATED(GG_WGMMA_NAME(prefix, bm, bn, bk, stages, cluster), bm, bn, bk, stages, threads,     \
+              per_sm, cluster, false,                                                              \
+              graphsafe_gg::WgmmaGemm<graphsafe_gg::WgmmaShape<type, transpose_rhs, bm, bn, bk,    \
+                                                               stages, threads, per_sm, cluster>>( \
+                  args, maps, smem)                                                                \
                   .run())
 
 #include "kernels/wgmma_gemm_bf16.cu"

@@ -73,6 +73,8 @@ void mma(float (&acc)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulation::mma(kDTypeOf<T>, acc, a, b0, b1);
 }
 
+inline uint32_t transpose_8x8(uint32_t pair) { return emulation::transpose_8x8(pair); }
+
 inline float to_float(float value) { return value; }
 
 template <typename T>

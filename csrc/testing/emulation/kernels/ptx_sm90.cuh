@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "kernels/matrix_descriptor.h"
 #include "kernels/ptx.cuh"
 #include "testing/emulation/barriers.h"
 #include "testing/emulation/wgmma.h"
@@ -63,6 +62,11 @@ inline void copy_box(uint32_t smem, const void* map, uint32_t barrier, int x, in
 }
 
 inline void copy_box_to_blocks(uint32_t smem, const void* map, uint32_t barrier, int x, int y,
+                               uint16_t blocks) {
+  emulation::copy_box_async({map, smem, barrier, {x, y}}, blocks);
+}
+
+inline void copy_box_to_blocks(uint32_t smem, const void* map, uint32_t barrier, int x, int y,
                                int z, uint16_t blocks) {
   emulation::copy_box_async({map, smem, barrier, {x, y, z}}, blocks);
 }
@@ -79,15 +83,5 @@ void wgmma_wait() {
 
 template <int kCount>
 void pin(float (&)[kCount][4]) {}
-
-template <typename T, bool kBIsKRows>
-struct Wgmma {
-  template <int kFrags>
-  static void multiply(float (&d)[kFrags][4], uint64_t a, uint64_t b, int adds) {
-    static_assert(kFrags == 8 || kFrags == 16 || kFrags == 32, "n of csrc/kernels/ptx_sm90.cuh");
-    emulation::wgmma_multiply({kDTypeOf<T>, kFrags * 8, false, kBIsKRows}, {a, b, adds != 0},
-                              &d[0][0]);
-  }
-};
 
 }  // namespace graphsafe_gg::ptx
