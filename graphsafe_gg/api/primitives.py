@@ -25,7 +25,7 @@ from jax.interpreters import ad, mlir
 from jax.interpreters import batching as jax_batching
 
 from graphsafe_gg import _config
-from graphsafe_gg.api import batching, disabled, lowering, manual_axes, partitioning
+from graphsafe_gg.api import batching, disabled, lowering, manual_axes, shard_plan
 from graphsafe_gg.api.operands import unpack
 
 grouped_gemm_p = Primitive("graphsafe_gg_grouped_gemm")
@@ -36,16 +36,16 @@ group_sizes_copy_p = Primitive("graphsafe_gg_group_sizes_copy")
 def _grouped_gemm_abstract(lhs, rhs, sizes, *_, transpose_rhs, out_dtype, **params):
     n_axis = -2 if transpose_rhs else -1
     rows, weights = map(manual_axes.explicit_axes, (lhs, rhs))
-    partitioning.check_explicit("lhs", rows[:1], "m")
-    partitioning.check_explicit("rhs", weights[:-2], "lg"[-len(weights[:-2]) :])
+    shard_plan.check_explicit("lhs", rows[:1], "m")
+    shard_plan.check_explicit("rhs", weights[:-2], "lg"[-len(weights[:-2]) :])
     shape, spec = (lhs.shape[0], rhs.shape[n_axis]), (None, weights[n_axis])
     return manual_axes.like(lhs, shape, out_dtype, spec)
 
 
 def _drhs_abstract(lhs, dout, sizes, *_, num_groups, out_dtype, **params):
     rows, cotangent = map(manual_axes.explicit_axes, (lhs, dout))
-    partitioning.check_explicit("lhs", rows[:1], "m")
-    partitioning.check_explicit("dout", cotangent[:1], "m")
+    shard_plan.check_explicit("lhs", rows[:1], "m")
+    shard_plan.check_explicit("dout", cotangent[:1], "m")
     shape = (num_groups, lhs.shape[1], dout.shape[1])
     return manual_axes.like(lhs, shape, out_dtype, (None, rows[1], cotangent[1]))
 

@@ -53,6 +53,12 @@ def test_layout_only_ffi_imports_the_extension():
     assert found == []
 
 
+def test_layout_one_module_uses_what_jax_does_not_publish():
+    without = ("graphsafe_gg/_xla_partitioner.py", "graphsafe_gg/testing/")
+    private = r"\bjax\._src\b|^\s*(from|import)\s+jaxlib\b"
+    assert lines_with(private, package_modules(*without)) == []
+
+
 def test_layout_package_does_not_import_its_command():
     modules = package_modules("graphsafe_gg/decode/", "graphsafe_gg/__main__.py")
     assert lines_with(r"^\s*(from|import)\s+graphsafe_gg\.decode\b", modules) == []
