@@ -47,9 +47,7 @@ DeviceState& DeviceState::initialize(int ordinal) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   state = entry(ordinal).load(std::memory_order_acquire);
   if (state != nullptr) return *state;
-  const Opened opened = open(ordinal);
-  const ContextGuard guard(cuda_api(), opened.context, ordinal);
-  state = new DeviceState(ordinal, opened);
+  state = new DeviceState(ordinal, open(ordinal));
   entry(ordinal).store(state, std::memory_order_release);
   return *state;
 }

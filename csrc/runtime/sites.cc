@@ -3,7 +3,6 @@
 #include "runtime/sites.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "runtime/context_guard.h"
@@ -62,12 +61,7 @@ void SiteTable::add_slab() {
 }
 
 Site& SiteTable::at(uint64_t id) {
-  {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
-    const auto found = sites_.find(id);
-    if (found != sites_.end()) return *found->second;
-  }
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto found = sites_.find(id);
   if (found != sites_.end()) return *found->second;
   if (sites_.size() == slabs_.size() * kSlabRecords) add_slab();
@@ -80,12 +74,12 @@ Site& SiteTable::at(uint64_t id) {
 }
 
 size_t SiteTable::pinned_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return slabs_.size() * kSlabRecords * sizeof(SiteRecord);
 }
 
 std::vector<Site*> SiteTable::all() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Site*> sites;
   sites.reserve(sites_.size());
   for (const auto& [id, site] : sites_) sites.push_back(site.get());

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -81,7 +81,7 @@ class SiteTable {
 
   const int ordinal_;
   const CUcontext context_;
-  mutable std::shared_mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below
   std::vector<PinnedBuffer> slabs_;
   std::unordered_map<uint64_t, std::unique_ptr<Site>> sites_;
 };

@@ -34,7 +34,7 @@ std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::make(size_t size_bytes) {
 void SizeCopyPool::reserve(size_t size_bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (largest_bytes_ >= size_bytes && largest_bytes_ > 0) return;
+    if (largest_bytes_ >= size_bytes) return;
   }
   release(make(round_up(size_bytes)));
 }

@@ -104,6 +104,10 @@ void bind_cublaslt(nb::module_& m) {
     std::lock_guard<std::mutex> lock(FakeCublasLt::current().mutex);
     FakeCublasLt::current().calls.clear();
   });
+  m.def("num_cublaslt_streams", [] {
+    std::lock_guard<std::mutex> lock(FakeCublasLt::current().mutex);
+    return FakeCublasLt::current().streams.size();
+  });
   m.def("fail_cublaslt", &fail, nb::arg("function"), nb::arg("status"), nb::arg("nth") = 1);
   m.def("cublaslt_violations", [] {
     std::lock_guard<std::mutex> lock(FakeCublasLt::current().mutex);

@@ -23,6 +23,8 @@ nb::dict site_stats(int device, uint64_t id) {
   entry["eager_calls"] = site.eager_calls.load();
   entry["captured_calls"] = site.captured_calls.load();
   entry["host_waits"] = site.waits.count.load();
+  entry["host_wait_ns"] = site.waits.total_ns.load();
+  entry["host_wait_max_ns"] = site.waits.largest_ns.load();
   nb::dict fallbacks;
   for (size_t reason = 1; reason < kNumFallbacks; ++reason) {
     const int64_t count = site.fallbacks[reason].load();
@@ -42,6 +44,9 @@ nb::dict device_stats(int device) {
   entry["slots"] = state.slots().num_slots();
   entry["slot_bytes"] = state.slots().pinned_bytes();
   entry["copy_bytes"] = state.size_copies().pinned_bytes();
+  nb::list sites;
+  for (const Site* site : state.sites().all()) sites.append(site->id);
+  entry["sites"] = sites;
   return entry;
 }
 

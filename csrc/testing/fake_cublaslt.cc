@@ -222,6 +222,10 @@ Status matmul(lt::Handle handle, lt::MatmulDesc desc, const void* alpha, const v
   const LtShape shape = shape_of(desc, a_layout, b_layout, c_layout, d_layout);
   check_launch(static_cast<const float*>(alpha), static_cast<const float*>(beta), a, b, d, *algo,
                static_cast<int64_t>(b_layout->cols));
+  {
+    std::lock_guard<std::mutex> lock(fake().mutex);
+    fake().streams.insert(stream);
+  }
   if (!fake().has_kernel.exchange(true)) {
     if (const Status status = allocate()) return status;
   }

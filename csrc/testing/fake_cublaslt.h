@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class FakeCublasLt {
   std::atomic<bool> has_kernel{false};
   std::mutex mutex;  // guards all below
   std::vector<std::pair<std::string, sim::Stage>> calls;
+  std::set<CUstream> streams;  // of GEMMs
   std::vector<Failure> failures;
   std::vector<std::string> violations;
   int64_t num_live = 0;  // descriptors, layouts and preferences

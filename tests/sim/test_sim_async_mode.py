@@ -239,6 +239,19 @@ def test_async_mode_long_wait_burns_no_core(simulate):
         assert time.thread_time() - begin < 0.1
 
 
+def test_async_mode_waits_are_added_up_and_the_longest_is_kept(simulate):
+    sim = simulate(steps_per_query=0, background=True)
+    gemm = Gemm(sim, "async")
+    with gate_closed_at_most(sim, 0.05):
+        gemm.run([1, 2, 3])
+    long = gemm.stats
+    gemm.check([3, 2, 1])
+    both = gemm.stats
+    assert long["host_wait_max_ns"] == long["host_wait_ns"] > 20e6
+    assert both["host_wait_max_ns"] >= long["host_wait_max_ns"]
+    assert both["host_wait_ns"] > long["host_wait_ns"]
+
+
 def num_sleeps(gemm):
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
     gemm.run([1, 2, 3])

@@ -145,6 +145,13 @@ def test_device_mode_counts_calls_per_site(sim):
     assert (gemm.stats["eager_calls"], gemm.stats["captured_calls"]) == (1, 1)
 
 
+def test_device_mode_sites_are_listed_in_order(sim):
+    sites = [5, 1 << 62, 1, 9, 1 << 40]
+    for site in sites:
+        Gemm(sim, site=site).check([1, 2, 3])
+    assert _testing.device_stats(0)["sites"] == sorted(sites)
+
+
 @pytest.mark.parametrize("shape", [{"m": 0}, {"n": 0}, {"g": 0}, {"k": 0}])
 def test_device_mode_empty_operand(sim, shape):
     sizes = [0] * shape.get("g", 3)

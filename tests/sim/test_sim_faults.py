@@ -162,6 +162,11 @@ def test_fault_gpu_too_old(simulate):
         Gemm(sim).run([1, 2, 3])
 
 
+@pytest.mark.parametrize("mode", list(EXECUTE))
+def test_fault_gpu_too_old_for_nothing_to_multiply(simulate, mode):
+    Gemm(sim := simulate(arch=75), mode, operands=Operands(sim, m=0)).check([0, 0, 0])
+
+
 def test_fault_on_one_device_spares_the_other(simulate):
     sim = simulate(num_devices=2)
     good = Gemm(sim, operands=Operands(sim, on=0))

@@ -72,6 +72,21 @@ def test_sim_host_launch_guard_only_where_sizes_came_early(machine):
     assert num_launches(sim, Call(sim, "gkn", "async", g=4), [5, 0, 9, 0]) == 5
 
 
+@pytest.mark.parametrize(
+    ("pattern", "num_streams", "num_waits"),
+    [("six_groups", 4, 8), ("tail", 3, 6), ("one_group", 1, 0)],
+)
+def test_sim_host_launch_spreads_groups_over_lanes(
+    machine, pattern, num_streams, num_waits
+):
+    """At most four, each forked and joined by one wait; one group needs none."""
+    sizes = PATTERNS[pattern]
+    sim = machine()
+    Call(sim, "gkn", "sync", g=len(sizes)).check(sizes)
+    assert _testing.num_cublaslt_streams() == num_streams
+    assert len(sim.calls(functions={"cuStreamWaitEvent"})) == num_waits
+
+
 def test_sim_host_launch_counts_one_launch_a_product(machine):
     call = Call(machine(), "gkn", "async", g=4)
     call.check([5, 0, 9, 0])

@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from simulated import ALLOCATING, Gemm, Operands
+from simulated import ALLOCATING, MANY_GROUPS, Gemm, Operands
 
 from graphsafe_gg import _testing
 
@@ -24,6 +24,22 @@ def test_sync_mode_is_never_captured(sim):
 def test_sync_mode_waits_once_a_call(sim):
     gemm = Gemm(sim, "sync").warm_up()
     assert gemm.stats["host_waits"] == 2
+
+
+def test_sync_mode_no_groups_are_neither_copied_nor_waited_for(sim):
+    gemm = Gemm(sim, "sync", operands=Operands(sim, g=0))
+    gemm.check([])
+    assert gemm.stats["host_waits"] == 0
+    assert not sim.calls(functions={"cuMemcpyDtoHAsync"})
+
+
+def test_sync_mode_larger_sizes_are_reserved_for_in_initialize(sim):
+    """The first program's buffer is too small for the second's sizes."""
+    for g in (3, MANY_GROUPS):
+        gemm = Gemm(sim, "sync", operands=Operands(sim, g=g))
+        gemm.check([0] * (g - 1) + [6])
+    assert {stage for _, stage in sim.calls(functions=ALLOCATING)} == {"initialize"}
+    assert _testing.device_stats(0)["copy_bytes"] == 4096 + 8192
 
 
 def test_sync_mode_reads_sizes_after_the_work_before_them(sim):

@@ -4,6 +4,7 @@
 
 import collections
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -189,11 +190,31 @@ def test_threads_cold_start_makes_state_once(simulate, mode):
     assert sim.num_calls("cuLibraryLoadData") <= 2
 
 
+def test_threads_that_meet_in_a_cold_start_make_one_state(sim):
+    """The second comes while the first makes it, and waits."""
+    gemms = [Gemm(sim, site=i, operands=Operands(sim, seed=i)) for i in range(2)]
+    before = sim.num_calls("cuDevicePrimaryCtxRetain")
+    sim.pause("cuDevicePrimaryCtxRetain", "initialize")
+    threads = [threading.Thread(target=gemm.check, args=([1, 2, 3],)) for gemm in gemms]
+    threads[0].start()
+    assert sim.wait_until_paused()
+    threads[1].start()
+    time.sleep(0.1)
+    sim.resume()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert sim.num_calls("cuDevicePrimaryCtxRetain") == before + 1
+    assert _testing.device_stats(0)["sites"] == [0, 1]
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_threads_first_use_of_every_group_count(simulate, mode):
     """P-073, allocation in initialize while other threads capture and wait."""
     sim = simulate(background=True, jitter=1)
-    operands = [Operands(sim, m=12, g=g, seed=g) for g in range(1, 17)]
+    # The last ones' sizes need larger buffers, which the others may hold.
+    counts = [*range(1, 13), *range(2000, 2004)]
+    operands = [Operands(sim, m=12, g=g, seed=g) for g in counts]
     gemms = [Gemm(sim, mode, site=o.g, operands=o) for o in operands]
 
     def body(mine):
