@@ -27,6 +27,16 @@ import sources
 
 ROOT = Path(__file__).resolve().parent.parent
 _BENCH = ROOT / "benchmarks" / "bench_grouped_gemm.py"
+_GRAPH_ALONE = ("--timings=graph", "--baselines=")
+# Rows that are added to a suite's file by a process of their own, and how they are had.
+# "" is the suite itself.
+_KINDS = {
+    "": (),
+    "jit": ("--timings=jit",),
+    "patterns": ("--patterns=uniform,power_law,one_hot,half_empty", *_GRAPH_ALONE),
+    "gnk": ("--layouts=gnk", "--timings=graph,rotating", "--baselines="),
+    "models": ("--rows=models", "--timings=rotating", "--baselines="),
+}
 # Between asking a part to stop and stopping it: pytest writes what it has when it is
 # interrupted. The benchmarks write after each job.
 _GRACE_S = 15
@@ -58,11 +68,7 @@ def make_parts(options: argparse.Namespace, scratch: Path) -> list[Part]:
         "step": _script_part,
         "runtime": _script_part,
         "sanitizer": _sanitizer_part,
-        **{
-            f"{suite}{suffix}": _bench_part
-            for suite in ("decode", "middle", "prefill")
-            for suffix in ("", "-jit")
-        },
+        **dict.fromkeys(_bench_names(), _bench_part),
     }
     parts = []
     for name in options.parts:
@@ -94,13 +100,24 @@ def _decode_command_part(name: str, options, scratch: Path) -> Part:
     return Part(name, command, options.limits[name], {"PYTHONSAFEPATH": "1"})
 
 
+def _bench_names() -> list[str]:
+    return [
+        f"{suite}-{kind}" if kind else suite
+        for suite in ("decode", "middle", "prefill")
+        for kind in _KINDS
+        if kind != "models" or suite == "decode"  # it has all of them
+    ]
+
+
 def _bench_part(name: str, options, scratch: Path) -> Part:
     suite, _, kind = name.partition("-")
-    timings = "jit" if kind else "graph" if suite == "prefill" else "graph,rotating"
     command = [sys.executable, str(_BENCH), f"--suite={suite}", f"--out={options.out}"]
-    command += [f"--timings={timings}", f"--budget={0.9 * options.limits[name]:.0f}"]
+    command.append(f"--budget={0.9 * options.limits[name]:.0f}")
     if kind:
-        command.append("--append")
+        # The GPU is warm from the suite itself.
+        command += ["--append", "--warm-up=0.15", *_KINDS[kind]]
+    else:
+        command.append(f"--timings=graph{'' if suite == 'prefill' else ',rotating'}")
     if options.dry_run:
         command += ["--dry-run", "--warm-up=0"]
     command += shlex.split(options.bench)
@@ -306,11 +323,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         "step": 300.0,
         "runtime": 300.0,
         "sanitizer": 240.0,
-        **{
-            f"{s}{x}": 150.0
-            for s in ("decode", "middle", "prefill")
-            for x in ("", "-jit")
-        },
+        **dict.fromkeys(_bench_names(), 150.0),
     }
     for text in options.limit:
         name, _, seconds = text.partition("=")

@@ -75,27 +75,6 @@ def test_raw_products_with_bias_offset_and_layer(gpu, dtype, is_on_device):
     gg.check()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("transpose_rhs", [False, True])
-def test_raw_products_of_every_kernel_have_the_same_bits(gpu, dtype, transpose_rhs):
-    stream = Stream()
-    for (m, k, n), sizes in CALLS:
-        shape = {"m": m, "k": k, "n": n, "g": len(sizes)}
-        layer = RawLayer(gpu, dtype, **shape, transpose_rhs=transpose_rhs)
-        layer.set_sizes(sizes, stream)
-        layer.enqueue(stream)
-        layer.check(stream)
-        want = gpu.read(layer.results.out)
-        arrays = (layer.lhs, layer.rhs, layer.sizes, layer.results.out)
-        options = {"transpose_rhs": transpose_rhs}
-        for config in raw.grouped_gemm_configs(*arrays, **options):
-            raw.initialize_grouped_gemm(*arrays, **options, config=config)
-            gpu.fill_nan(layer.results.out, stream)
-            raw.grouped_gemm(stream, *arrays, **options, config=config)
-            stream.synchronize()
-            assert_bit_equal(gpu.read(layer.results.out), want, what=config)
-
-
 def test_raw_products_cut_bad_sizes_to_the_rows(gpu):
     """Nothing outside the operands is touched, and the copy brings what is there."""
     stream = Stream()

@@ -71,7 +71,7 @@ def options_of(tmp_path, *arguments):
 def test_parts_are_the_commands_of_their_suites(tmp_path):
     options = options_of(
         tmp_path,
-        "--parts=tests,decode-command,decode,decode-jit,prefill",
+        "--parts=tests,decode-command,decode,decode-jit,prefill,middle-gnk",
         "--limit=decode=100",
         "--bench=--layouts gkn,gnk",
     )
@@ -80,11 +80,12 @@ def test_parts_are_the_commands_of_their_suites(tmp_path):
     assert commands["tests"].endswith("tests -m gpu")
     assert f"--results={tmp_path}/gpu-tests-h200.json" in commands["tests"]
     assert "--model Qwen3-30B-A3B --layers 8 --tokens 64" in commands["decode-command"]
-    assert "--timings=graph,rotating --budget=90" in commands["decode"]
+    assert "--budget=90 --timings=graph,rotating" in commands["decode"]
     assert commands["decode"].endswith("--layouts gkn,gnk")
     assert "--timings=jit" in commands["decode-jit"]
     assert "--append" in commands["decode-jit"]
     assert "--timings=graph " in commands["prefill"]
+    assert "--layouts=gnk" in commands["middle-gnk"]
     assert [part.limit_s for part in parts][2] == 100
 
 
@@ -180,6 +181,16 @@ def test_summary_counts_tests_and_names_failures(tmp_path):
     lines = run_gpu.summary(tmp_path)
     assert "  1 failed, 1 passed" in lines
     assert "  failed b: 1 != 2" in lines
+
+
+def test_rehearsal_adds_every_kind_of_row(tmp_path):
+    parts = ",".join(f"decode{kind}" for kind in ("", "-patterns", "-gnk", "-models"))
+    arguments = ["--dry-run", f"--out={tmp_path}", f"--parts={parts}"]
+    assert run_gpu.main([*arguments, "--bench=--cases qwen3-30b*/w2/*"]) == 0
+    rows = json.loads((tmp_path / "decode-dry-run.json").read_text())["rows"]
+    sizes = {"dirichlet", "uniform", "power_law", "one_hot", "half_empty", "tokens"}
+    assert {row["sizes"] for row in rows} == sizes
+    assert {row["layout"] for row in rows} == {"gkn", "gnk"}
 
 
 def test_rehearsal_runs_every_step(tmp_path, capsys):
