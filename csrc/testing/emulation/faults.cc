@@ -7,6 +7,11 @@
 
 #include "testing/emulation/fiber.h"
 
+// glibc has the member without its name.
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 namespace graphsafe_gg::emulation {
 namespace {
 
@@ -64,7 +69,7 @@ FaultHandler::FaultHandler() {
   struct sigevent event = {};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGVTALRM;
-  event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+  event.sigev_notify_thread_id = static_cast<pid_t>(syscall(SYS_gettid));
   timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_);
   const struct itimerspec when = {{kMaxSeconds, 0}, {kMaxSeconds, 0}};
   timer_settime(timer_, 0, &when, nullptr);

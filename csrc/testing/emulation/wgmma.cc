@@ -16,7 +16,6 @@ namespace {
 constexpr int kWarps = 4;  // of a warpgroup
 constexpr int kWarpRows = 16;
 constexpr int kDepth = 16;
-constexpr uint32_t kAtomBytes = 1024;  // 8 rows of 128 bytes
 constexpr uint32_t kAtomRowBytes = 128;
 constexpr int kAtomElements = 64;  // of 16 bits in a row
 constexpr int kChunkElements = 8;
@@ -81,7 +80,8 @@ std::vector<float> transpose(const std::vector<float>& from, int rows, int cols)
 
 // The warp's 16 rows: each element is one chain in ascending depth.
 void multiply(Warp& warp, const WgmmaProduct& product) {
-  const auto& [shape, operands, lanes, num_lanes] = product;
+  const WgmmaShape& shape = product.shape;
+  const WgmmaOperands& operands = product.operands;
   Block& block = *warp.block;
   const int n = shape.n;
   std::vector<float> a = load(block, shape.dtype, operands.a, shape.a_is_mn_major,
@@ -94,7 +94,7 @@ void multiply(Warp& warp, const WgmmaProduct& product) {
     // Lane l holds columns 2 * (l % 4) and the next one of every 8, of rows l / 4 and l / 4 + 8.
     const auto element = [&](int col) -> float& {
       const auto lane = static_cast<size_t>(i % 8 * 4 + col % 8 / 2);
-      return lanes[lane]->values[static_cast<size_t>(col / 8 * 4 + i / 8 * 2 + col % 2)];
+      return product.d[lane]->values[static_cast<size_t>(col / 8 * 4 + i / 8 * 2 + col % 2)];
     };
     for (int j = 0; j < n; ++j) row[static_cast<size_t>(j)] = operands.adds ? element(j) : 0.0f;
     for (int k = 0; k < kDepth; ++k) {
