@@ -35,8 +35,8 @@ constexpr int64_t kMaxMeanRowsWgmma[] = {48, 96, 160};
   {bm, bn, bk, stages, threads, per_sm, cluster, true},
 constexpr TileShape kFwdGkn16Bit[] = {GG_FWD_GKN_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kFwdGnk16Bit[] = {GG_FWD_GNK_TILES_16BIT(GG_SHAPE)};
-constexpr TileShape kFwdWgmma[] = {GG_FWD_WGMMA_TILES(GG_WGMMA_SHAPE)
-                                       GG_FWD_WGMMA_TRANSPOSED_TILES(GG_TRANSPOSED_SHAPE)};
+constexpr TileShape kFwdWgmma[] = {GG_FWD_WGMMA_TILES(GG_WGMMA_SHAPE)};
+constexpr TileShape kFwdTransposed[] = {GG_FWD_WGMMA_TRANSPOSED_TILES(GG_TRANSPOSED_SHAPE)};
 constexpr TileShape kFwdF32[] = {GG_FWD_TILES_F32(GG_SHAPE)};
 constexpr TileShape kDrhs16Bit[] = {GG_DRHS_TILES_16BIT(GG_SHAPE)};
 constexpr TileShape kDrhsF32[] = {GG_DRHS_TILES_F32(GG_SHAPE)};
@@ -64,9 +64,8 @@ bool holds_mean(const Problem& problem, int64_t rows) {
   return problem.m <= saturating_mul(problem.num_sizes, rows);
 }
 
-// Static facts alone, so that a row's bits do not depend on the sizes even if wgmma and mma.sync
-// should add up differently.
-bool takes_wgmma(const Problem& problem, const DeviceTraits& device) {
+// Whether there are kernels on wgmma and tensor maps can describe the operands.
+bool can_take_wgmma(const Problem& problem, const DeviceTraits& device) {
   constexpr int64_t kRowElements = 8;  // 16 bytes, which tensor maps ask of every row
   constexpr int64_t kMaxExpertBytes = int64_t{1} << 40;
   if (device.arch != 90 || problem.product != Product::kMGrouped) return false;
@@ -78,7 +77,13 @@ bool takes_wgmma(const Problem& problem, const DeviceTraits& device) {
   const int64_t longest = std::max({problem.m, problem.k, problem.n, matrices});
   const int64_t expert_bytes =
       saturating_mul(saturating_mul(problem.k, problem.n), size_bytes(problem.dtype));
-  if (longest > INT32_MAX || expert_bytes >= kMaxExpertBytes) return false;
+  return longest <= INT32_MAX && expert_bytes < kMaxExpertBytes;
+}
+
+// Static facts alone, so that a row's bits do not depend on the sizes even if wgmma and mma.sync
+// should add up differently.
+bool takes_wgmma(const Problem& problem, const DeviceTraits& device) {
+  if (!can_take_wgmma(problem, device)) return false;
   return !holds_mean(problem, problem.transpose_rhs ? kMaxMeanRowsMmaGnk : kMaxMeanRowsMmaGkn);
 }
 
@@ -170,8 +175,8 @@ size_t best_mma(const std::vector<Config>& configs, const Problem& problem,
 
 bool is_wgmma(const std::vector<Config>& configs) { return configs.front().cluster_size > 0; }
 
-std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& device) {
-  const TileShapes shapes = tile_shapes(problem, device);
+std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& device,
+                                  const TileShapes& shapes) {
   std::vector<Config> configs;
   configs.reserve(shapes.count);
   for (const TileShape& shape : shapes) {
@@ -183,6 +188,22 @@ std::vector<Config> legal_configs(const Problem& problem, const DeviceTraits& de
                        shape.cluster_size, shape.is_transposed, bytes});
   }
   return configs;
+}
+
+// Those that choose_config may return, in the order of its preference without sizes.
+void sort(std::vector<Config>& configs, const Problem& problem, const DeviceTraits& device) {
+  if (is_wgmma(configs)) {
+    const auto best = static_cast<std::ptrdiff_t>(best_wgmma(configs, problem, -1));
+    std::rotate(configs.begin(), configs.begin() + best, configs.end());
+    return;
+  }
+  const int block_m = preferred_block_m(problem, device, -1);
+  std::stable_sort(configs.begin(), configs.end(), [&](const Config& a, const Config& b) {
+    const auto order_a = mma_order(a, block_m);
+    const auto order_b = mma_order(b, block_m);
+    if (order_a != order_b) return order_a < order_b;
+    return expected_loss(problem, a, device) < expected_loss(problem, b, device);
+  });
 }
 
 // Most tiles that any sizes can give: each group rounds its rows up once. The blocks of a cluster
@@ -219,26 +240,19 @@ std::string to_string(const Config& config) {
 }
 
 std::vector<Config> candidate_configs(const Problem& problem, const DeviceTraits& device) {
-  std::vector<Config> configs = legal_configs(problem, device);
+  std::vector<Config> configs = legal_configs(problem, device, tile_shapes(problem, device));
   if (configs.empty()) return configs;
-  if (is_wgmma(configs)) {
-    const auto best = static_cast<std::ptrdiff_t>(best_wgmma(configs, problem, -1));
-    std::rotate(configs.begin(), configs.begin() + best, configs.end());
-    return configs;
+  sort(configs, problem, device);
+  if (can_take_wgmma(problem, device)) {
+    const std::vector<Config> more = legal_configs(problem, device, kFwdTransposed);
+    configs.insert(configs.end(), more.begin(), more.end());
   }
-  const int block_m = preferred_block_m(problem, device, -1);
-  std::stable_sort(configs.begin(), configs.end(), [&](const Config& a, const Config& b) {
-    const auto order_a = mma_order(a, block_m);
-    const auto order_b = mma_order(b, block_m);
-    if (order_a != order_b) return order_a < order_b;
-    return expected_loss(problem, a, device) < expected_loss(problem, b, device);
-  });
   return configs;
 }
 
 // At every launch: no sorting.
 Config choose_config(const Problem& problem, const DeviceTraits& device, int64_t max_group_rows) {
-  const std::vector<Config> configs = legal_configs(problem, device);
+  const std::vector<Config> configs = legal_configs(problem, device, tile_shapes(problem, device));
   if (configs.empty()) return Config{};
   return configs[is_wgmma(configs) ? best_wgmma(configs, problem, max_group_rows)
                                    : best_mma(configs, problem, device, max_group_rows)];

@@ -26,8 +26,12 @@
   X(128, 128, 64, 6, 384, 1, 1) \
   X(128, 256, 64, 4, 384, 1, 1) \
   X(128, 256, 64, 4, 384, 1, 2)
-// The same of kernels that compute the transposed tile. Chosen by nothing yet.
+// The same of kernels that compute the transposed tile, by rows. Chosen by nothing yet.
 #define GG_FWD_WGMMA_TRANSPOSED_TILES(X) \
+  X(16, 128, 64, 6, 256, 2, 1)           \
+  X(32, 128, 64, 5, 256, 2, 1)           \
+  X(32, 256, 64, 6, 384, 1, 1)           \
+  X(64, 128, 64, 4, 256, 2, 1)           \
   X(64, 256, 64, 5, 384, 1, 1)           \
   X(128, 256, 64, 4, 384, 1, 1)          \
   X(256, 128, 64, 4, 384, 1, 1)          \

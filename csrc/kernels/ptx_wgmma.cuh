@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
-// "wgmma.mma_async": the products of a warpgroup on sm_90a, 64 by a multiple of 32.
+// "wgmma.mma_async": the products of a warpgroup on sm_90a, 64 by 16 or a multiple of 32.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 namespace graphsafe_gg::ptx {
 
 #define GG_D4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define GG_D8(i) GG_D4(i), GG_D4(i + 1)
 #define GG_D16(i) GG_D4(i), GG_D4(i + 1), GG_D4(i + 2), GG_D4(i + 3)
 #define GG_D32 GG_D16(0), GG_D16(4)
 #define GG_D48 GG_D32, GG_D16(8)
@@ -18,6 +19,7 @@ namespace graphsafe_gg::ptx {
 #define GG_D96 GG_D64, GG_D16(16), GG_D16(20)
 #define GG_D112 GG_D96, GG_D16(24)
 #define GG_D128 GG_D96, GG_D16(24), GG_D16(28)
+#define GG_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define GG_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define GG_NAMES_32 \
   GG_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -56,6 +58,7 @@ struct Wgmma;
 #define GG_WGMMA(type, name)                                                             \
   template <bool kAIsKRows, bool kBIsKRows>                                              \
   struct Wgmma<type, kAIsKRows, kBIsKRows> {                                             \
+    GG_WGMMA_N(name, 16, GG_D8(0), GG_NAMES_8, "%8", "%9", "%10", "%11", "%12")          \
     GG_WGMMA_N(name, 32, GG_D16(0), GG_NAMES_16, "%16", "%17", "%18", "%19", "%20")      \
     GG_WGMMA_N(name, 64, GG_D32, GG_NAMES_32, "%32", "%33", "%34", "%35", "%36")         \
     GG_WGMMA_N(name, 96, GG_D48, GG_NAMES_48, "%48", "%49", "%50", "%51", "%52")         \
@@ -79,6 +82,7 @@ GG_WGMMA(F16, "f16")
 #undef GG_NAMES_48
 #undef GG_NAMES_32
 #undef GG_NAMES_16
+#undef GG_NAMES_8
 #undef GG_D128
 #undef GG_D112
 #undef GG_D96
@@ -87,6 +91,7 @@ GG_WGMMA(F16, "f16")
 #undef GG_D48
 #undef GG_D32
 #undef GG_D16
+#undef GG_D8
 #undef GG_D4
 
 }  // namespace graphsafe_gg::ptx

@@ -23,6 +23,8 @@ struct TensorMaps {
 // A box of an operand in shared memory is rows of 128 bytes, swizzled over 128 bytes.
 constexpr int kBoxRowBytes = 128;
 constexpr int kLhsBoxRows = 64;
-constexpr int kTransposedLhsBoxRows = 32;
+
+// Of kernels that compute the transposed tile.
+constexpr int transposed_box_rows(int block_m) { return block_m < 32 ? block_m : 32; }
 
 }  // namespace graphsafe_gg

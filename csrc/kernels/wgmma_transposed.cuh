@@ -23,7 +23,7 @@ class WgmmaTransposed : public WgmmaPipeline<WgmmaTransposed<Shape>, Shape> {
   using Shape::kBlockK, Shape::kBlockM, Shape::kBlockN, Shape::kCluster, Shape::kConsumers;
   using Shape::kLhsBytes, Shape::kRhsBoxBytes, Shape::kRhsBytes, Shape::kTransposeRhs;
 
-  static constexpr int kRowStep = kTransposedLhsBoxRows;
+  static constexpr int kRowStep = transposed_box_rows(kBlockM);
   static constexpr int kMaxSteps = kBlockM / kRowStep;
   static constexpr uint32_t kLhsBoxBytes = kRowStep * kBoxRowBytes;
   static constexpr int kClusterCols = kBlockN * kCluster;

@@ -46,7 +46,8 @@ void encode_tensor_maps(const Problem& problem, const Config& config, const void
   const auto g = static_cast<uint64_t>(problem.num_layers * problem.num_groups);
   const auto row = static_cast<unsigned>(kBoxRowBytes / size_bytes(problem.dtype));
   const auto block_k = static_cast<unsigned>(config.block_k);
-  const unsigned lhs_rows = config.is_transposed ? kTransposedLhsBoxRows : kLhsBoxRows;
+  const auto lhs_rows = static_cast<unsigned>(
+      config.is_transposed ? transposed_box_rows(config.block_m) : kLhsBoxRows);
   encode<2>(&maps.lhs, problem.dtype, lhs, {k, m}, {row, lhs_rows}, ordinal);
   if (problem.transpose_rhs) {
     const int rhs_copies = config.is_transposed ? 1 : config.cluster_size;

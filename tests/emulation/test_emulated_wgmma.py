@@ -8,7 +8,7 @@ from emulated import SEEDS, Product, kernels
 
 from graphsafe_gg.testing import assert_bit_equal, assert_close
 
-KERNELS = kernels("_wgmma")
+KERNELS = kernels("_wgmma_") + kernels("_bf16", "_wgmmat_")
 BF16 = kernels("_bf16", "_wgmma")
 CLUSTERS = kernels("_bf16", "_wgmma", "c2")
 TRANSPOSED = kernels("_bf16_gkn", "_wgmmat_")
@@ -68,7 +68,7 @@ def test_wgmma_of_tiles_that_a_cluster_shares_out(sim, kernel, rows):
 def test_wgmma_transposed_of_every_number_of_steps(sim, kernel, rows):
     """Rows come in steps of 32; few tiles share them out evenly, many do not."""
     product = Product(kernel, [rows, 5], m=rows + 9, k=8, n=8)
-    for seed in SEEDS[:3]:
+    for seed in SEEDS[:2]:
         out = product.run(sim, seed=seed, num_sms=4).out
         assert_close(out, product.truth(), what=f"seed {seed}")
 

@@ -14,7 +14,8 @@ template <typename T, bool kAIsKRows, bool kBIsKRows>
 struct Wgmma {
   template <int kFrags>
   static void multiply(float (&d)[kFrags][4], uint64_t a, uint64_t b, int adds) {
-    static_assert(kFrags % 4 == 0 && kFrags <= 32, "n of csrc/kernels/ptx_wgmma.cuh");
+    static_assert(kFrags == 2 || (kFrags % 4 == 0 && kFrags <= 32),
+                  "n of csrc/kernels/ptx_wgmma.cuh");
     emulation::wgmma_multiply({kDTypeOf<T>, kFrags * 8, kAIsKRows, kBIsKRows}, {a, b, adds != 0},
                               &d[0][0]);
   }
