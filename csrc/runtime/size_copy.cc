@@ -43,13 +43,12 @@ std::unique_ptr<SizeCopyPool::Slot> SizeCopyPool::acquire(size_t size_bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     reclaim();
-    const auto fits = std::find_if(free_.rbegin(), free_.rend(), [&](const auto& slot) {
+    const auto fits = std::find_if(free_.begin(), free_.end(), [&](const auto& slot) {
       return slot->buffer.size_bytes() >= size_bytes;
     });
-    if (fits != free_.rend()) {
-      std::swap(*fits, free_.back());
-      auto slot = std::move(free_.back());
-      free_.pop_back();
+    if (fits != free_.end()) {
+      auto slot = std::move(*fits);
+      free_.erase(fits);
       return slot;
     }
   }

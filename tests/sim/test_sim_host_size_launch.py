@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from host_size_call import PRODUCTS, SIX_GROUPS, Call, StaleCall
-from simulated import ALLOCATING
+from simulated import ALLOCATING, Operands, gemm_call, loop
 
 from graphsafe_gg import _testing
 
@@ -50,6 +50,33 @@ def test_sim_host_launch_16_bit(machine, product):
     call = Call(sim, product, "async", g=4, k=4, dtype=ml_dtypes.bfloat16, site=2)
     call.check([5, 0, 9, 3])
     assert call.launches == {"kernels: rows are not multiples of 16 bytes": 1}
+
+
+def test_sim_host_launch_unaligned_operand(machine):
+    """A loop whose second turn has its lhs four bytes past a multiple of 16."""
+    sim = machine()
+    o, sizes = Operands(sim, m=8, k=4, n=4, g=2), [3, 5]
+    turn_bytes = o.lhs.nbytes + 4
+    stack = np.zeros(2 * turn_bytes, np.uint8)
+    for turn in range(2):
+        begin = turn * turn_bytes
+        stack[begin : begin + o.lhs.nbytes] = np.frombuffer(o.lhs.tobytes(), np.uint8)
+    p = _testing.Program()
+    whole, rhs = p.param("uint8", stack.shape), p.param("float32", o.rhs.shape)
+    counts, outs = p.param("int32", [2]), p.result("float32", [2, o.m, o.n])
+    lhs = p.slice(p.slice(whole, "uint8", [4]), "float32", o.lhs.shape)
+    with loop(p, 2):
+        out = p.slice(outs, "float32", [o.m, o.n])
+        gemm_call(p, "sync", [lhs, rhs, counts], out)
+    params = {whole: sim.put(stack), rhs: o.rhs_buffer}
+    params[counts] = sim.put(np.array(sizes, np.int32))
+    got = _testing.compile(sim.raw, p).run(0, params)[outs].read()
+    got = np.frombuffer(got, np.float32).reshape(2, o.m, o.n)
+    np.testing.assert_allclose(got, [o.expected(sizes)] * 2, rtol=1e-5, atol=1e-6)
+    assert _testing.host_launch_stats(0, 1)["host_size_launches"] == {
+        "cublaslt": 1,
+        "kernels: operands do not start at a multiple of 16 bytes": 1,
+    }
 
 
 def test_sim_host_launch_sizes_change_from_run_to_run(machine):

@@ -134,6 +134,24 @@ def test_sync_mode_buffer_of_a_pending_copy_is_not_used_again(simulate):
     assert _testing.device_stats(0)["copy_bytes"] == 2 * one_buffer
 
 
+def test_sync_mode_buffer_without_any_event_is_never_used_again(simulate):
+    """Neither the call nor its clean-up could record one: the copy may be pending."""
+    sim = simulate(steps_per_query=0, background=True)
+    gemm = Gemm(sim, "sync")
+    gemm.check([1, 2, 3])
+    sim.close_gate()
+    sim.clear_log()
+    sim.inject("cuEventRecord", 999, count=2)
+    with pytest.raises(_testing.ExecutionError, match="cuEventRecord"):
+        gemm.run([1, 2, 3])
+    sim.open_gates()
+    gemm.check([3, 2, 1])
+    copies = [
+        detail for function, *_, detail in sim.log() if function == "cuMemcpyDtoHAsync"
+    ]
+    assert len(copies) == len(set(copies)) == 2
+
+
 @pytest.mark.parametrize("context", ["none", "other"])
 def test_sync_mode_runs_under_any_current_context(simulate, context):
     sim = simulate(num_devices=2)
