@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated device itself: what it refuses, and that a missing wait shows."""
 
+import platform
+
 import numpy as np
 import pytest
 from emulated import SEEDS
@@ -81,6 +83,12 @@ def test_device_refuses(name, message):
     for seed in SEEDS:
         with pytest.raises(EmulationError, match=message):
             _testing.emulate_program(name, seed)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 traps")
+def test_device_refuses_to_divide_by_zero():
+    with pytest.raises(EmulationError, match="a division by zero"):
+        _testing.emulate_program("divide_by_zero", 0)
 
 
 def test_device_ends_blocks_as_early_as_it_can():

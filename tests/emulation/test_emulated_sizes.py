@@ -92,6 +92,16 @@ def test_sizes_of_other_groups_count_rows_alone(sim, kernel, group_offset):
 
 
 @on_every_kernel
+@pytest.mark.parametrize("group_offset", [100, 150])
+def test_sizes_of_local_groups_past_the_first_window(sim, kernel, group_offset):
+    sizes = np.random.default_rng(2).integers(0, 3, 200)
+    product = Product(
+        kernel, sizes, k=16, n=24, num_groups=40, group_offset=group_offset
+    )
+    assert_close(product.run(sim).out, product.truth())
+
+
+@on_every_kernel
 @pytest.mark.parametrize("group_offset", [-3, 4, 5, -(2**31), 2**31 - 1])
 def test_group_offset_that_is_bad_is_recorded(sim, kernel, group_offset):
     product = Product(

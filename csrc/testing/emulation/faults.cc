@@ -5,6 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <iterator>
+
 #include "testing/emulation/fiber.h"
 
 // glibc has the member without its name.
@@ -17,19 +20,25 @@ namespace {
 
 constexpr time_t kMaxSeconds = 20;  // of this thread's time, for a launch that needs a part of one
 
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE};
+struct sigaction g_outer[std::size(kFaults)];
+
 thread_local bool t_is_emulating = false;
 thread_local bool t_is_late = false;
-thread_local const void* t_fault = nullptr;
-struct sigaction g_outer;
+thread_local int t_fault = 0;
+thread_local const void* t_address = nullptr;
 
 // A fault of another thread, or of the emulation itself, is the outer handler's, who gets it when
 // the instruction runs again.
 void handle_fault(int signal, siginfo_t* info, void*) {
   if (!t_is_emulating) {
-    sigaction(signal, &g_outer, nullptr);
+    for (size_t i = 0; i < std::size(kFaults); ++i) {
+      if (kFaults[i] == signal) sigaction(signal, &g_outer[i], nullptr);
+    }
     return;
   }
-  t_fault = info->si_addr;
+  t_fault = signal;
+  t_address = info->si_addr;
   Fiber::abandon();
 }
 
@@ -42,7 +51,7 @@ void handle_alarm(int) {
 }  // namespace
 
 FaultScope::FaultScope() {
-  t_fault = nullptr;
+  t_fault = 0;
   t_is_late = false;
   t_is_emulating = true;
 }
@@ -51,7 +60,8 @@ FaultScope::~FaultScope() { t_is_emulating = false; }
 
 std::string FaultScope::describe(const Memory& memory) const {
   if (t_is_late) return "an endless loop, or far too long a launch";
-  return t_fault == nullptr ? "" : "illegal access, " + memory.describe(t_fault);
+  if (t_fault == SIGFPE) return "a division by zero";
+  return t_fault == 0 ? "" : "illegal access, " + memory.describe(t_address);
 }
 
 // The handlers may not return: SA_NODEFER leaves their signals unblocked.
@@ -60,8 +70,7 @@ FaultHandler::FaultHandler() {
   action.sa_sigaction = &handle_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &outer_segv_);
-  g_outer = outer_segv_;
+  for (size_t i = 0; i < std::size(kFaults); ++i) sigaction(kFaults[i], &action, &g_outer[i]);
   action.sa_handler = &handle_alarm;
   action.sa_flags = SA_NODEFER | SA_RESTART;
   sigaction(SIGVTALRM, &action, &outer_alarm_);
@@ -78,7 +87,7 @@ FaultHandler::FaultHandler() {
 FaultHandler::~FaultHandler() {
   timer_delete(timer_);
   sigaction(SIGVTALRM, &outer_alarm_, nullptr);
-  sigaction(SIGSEGV, &outer_segv_, nullptr);
+  for (size_t i = 0; i < std::size(kFaults); ++i) sigaction(kFaults[i], &g_outer[i], nullptr);
 }
 
 }  // namespace graphsafe_gg::emulation

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
-// Turns a segmentation fault or an endless loop of emulated device code into an error of the
-// emulation.
+// Turns an illegal access, a division by zero or an endless loop of emulated device code into an
+// error of the emulation.
 #pragma once
 
 #include <signal.h>
@@ -25,7 +25,7 @@ class FaultScope {
   std::string describe(const Memory& memory) const;
 };
 
-// Takes SIGSEGV and SIGVTALRM from whoever has them, for the length of a launch.
+// Takes the signals of faults and SIGVTALRM from whoever has them, for the length of a launch.
 class FaultHandler {
  public:
   FaultHandler();
@@ -34,7 +34,6 @@ class FaultHandler {
   FaultHandler& operator=(const FaultHandler&) = delete;
 
  private:
-  struct sigaction outer_segv_;
   struct sigaction outer_alarm_;
   timer_t timer_;
 };

@@ -150,6 +150,10 @@ void read_past_lhs(const Program& p) {
   p.out()[threadIdx.x] = in[p.args.m + 4096];
 }
 
+void divide_by_zero(const Program& p) {
+  p.out()[threadIdx.x] = static_cast<float>(p.args.m / p.args.k);  // k is 0
+}
+
 void write_to_lhs(const Program& p) { const_cast<float*>(p.in())[threadIdx.x] = 0; }
 
 void write_beside_out(const Program& p) { p.out()[p.args.m] = p.out()[-1] = 0; }
@@ -186,6 +190,7 @@ const EmulatedKernel kPrograms[] = {
     GG_PROGRAM("store_unaligned", 1, store_unaligned)                        //
     GG_PROGRAM("store_vector_unaligned", 1, store_vector_unaligned)          //
     GG_PROGRAM("read_past_lhs", 1, read_past_lhs)                            //
+    GG_PROGRAM("divide_by_zero", 1, divide_by_zero)                          //
     GG_PROGRAM("write_to_lhs", 1, write_to_lhs)                              //
     GG_PROGRAM("write_beside_out", 1, write_beside_out)                      //
     GG_PROGRAM("copy_by_no_map", 1, copy_by_no_map)};
