@@ -21,7 +21,7 @@ import numpy as np
 from graphsafe_gg._errors import message
 from graphsafe_gg.api import lowering
 from graphsafe_gg.api.operands import OptionalOperands, unpack
-from graphsafe_gg.api.row_order import order_rows, row_dtype
+from graphsafe_gg.api.row_order import clip_sizes, order_rows, row_dtype
 
 
 def batch_grouped_gemm(bind, operands, dims, **params):
@@ -118,9 +118,8 @@ def batch_copy(operands, dims):
 
 def _interleave(bind, lhs, rhs, sizes, rest, batch, params):
     m, n = lhs.shape[1], rhs.shape[-2 if params["transpose_rhs"] else -1]
-    limits = jnp.iinfo(sizes.dtype)
     # A bad size stays bad, and its product with the batch in range.
-    clipped = jnp.clip(sizes, max(limits.min, -1), min(limits.max, m + 1))
+    clipped = clip_sizes(sizes, -1, m + 1)
     out = bind(
         _merge(jnp.swapaxes(lhs, 0, 1)),
         rhs,

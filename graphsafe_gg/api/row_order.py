@@ -42,7 +42,10 @@ class RowOrder(NamedTuple):
 
 
 def row_dtype(num_rows: int) -> np.dtype:
-    """An integer type that counts one row more than there are."""
+    """An integer type that counts one row more than there are. A number that is not
+    known yet, as in an export, has to fit the widest type that is enabled."""
+    if not isinstance(num_rows, int):
+        return np.dtype(np.int64 if jax.config.jax_enable_x64 else np.int32)
     if num_rows + 1 <= np.iinfo(np.int32).max:
         return np.dtype(np.int32)
     if not jax.config.jax_enable_x64:
@@ -56,6 +59,16 @@ def row_dtype(num_rows: int) -> np.dtype:
             )
         )
     return np.dtype(np.int64)
+
+
+def clip_sizes(sizes: jax.Array, low: int, high: int) -> jax.Array:
+    """Sizes of any type in a type that holds them once they are cut to [low, high]."""
+    if sizes.dtype.itemsize < 4:
+        sizes = sizes.astype(np.int32)
+    limits = jnp.iinfo(sizes.dtype)
+    if isinstance(high, int):
+        high = min(limits.max, high)
+    return jnp.clip(sizes, max(limits.min, low), jnp.asarray(high).astype(sizes.dtype))
 
 
 def order_rows(
@@ -118,9 +131,8 @@ def _bounds(sizes, m: int, dtype) -> tuple[jax.Array, jax.Array]:
     """Where each group begins and the last one ends, cut to the rows that exist, and
     what is wrong with the worst size."""
     batch = sizes.shape[0]
-    limits = jnp.iinfo(sizes.dtype)
     is_negative = sizes < 0
-    clipped = jnp.clip(sizes, max(limits.min, 0), min(limits.max, m + 1)).astype(dtype)
+    clipped = clip_sizes(sizes, 0, m + 1).astype(dtype)
     # Adding up to a cap is associative, and cannot overflow.
     cap = jnp.asarray(m, dtype)
     ends = jax.lax.associative_scan(
@@ -129,6 +141,7 @@ def _bounds(sizes, m: int, dtype) -> tuple[jax.Array, jax.Array]:
     bounds = jnp.concatenate([jnp.zeros((batch, 1), dtype), ends], axis=1)
     is_above = clipped > cap - bounds[:, :-1]
     smallest = jnp.min(sizes, initial=0)
+    limits = jnp.iinfo(sizes.dtype)
     floor = max(int(limits.min), int(np.iinfo(dtype).min))
     smallest = jnp.maximum(smallest, floor).astype(dtype)
     above = jnp.asarray(batch * m + 1, dtype)

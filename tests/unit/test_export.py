@@ -5,6 +5,7 @@
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
@@ -118,3 +119,32 @@ def test_export_with_symbolic_rows(device):
         padded[:13] = lhs[:13]
         out = exported.call(padded, rhs, sizes)
         np.testing.assert_array_equal(out, gg.grouped_gemm(padded, rhs, sizes))
+
+
+@pytest.mark.parametrize("axes", [(0, None, None), (0, None, 0), (0, 0, 0)])
+@pytest.mark.parametrize("size_dtype", [np.uint8, np.int32])
+def test_export_of_a_mapped_call_with_symbolic_rows(device, axes, size_dtype):
+    """Batch and rows are known when the program is called."""
+    batch, m = export.symbolic_shape("batch, m")
+    lhs, rhs, sizes, _ = OPERANDS
+    sizes = sizes.astype(size_dtype)
+
+    def gradient(lhs, rhs, sizes):
+        out = jax.vmap(gg.grouped_gemm, in_axes=axes)(lhs, rhs, sizes)
+        return jnp.sum(jnp.sin(out))
+
+    shapes = [(m, *lhs.shape[1:]), rhs.shape, sizes.shape]
+    dims = [(batch,) if axis == 0 else () for axis in axes]
+    step = jax.jit(jax.grad(gradient, argnums=(0, 1)))
+    exported = export.export(step, disabled_checks=gg.export_safety_checks())(
+        *(
+            jax.ShapeDtypeStruct((*lead, *shape), array.dtype)
+            for lead, shape, array in zip(dims, shapes, (lhs, rhs, sizes), strict=True)
+        )
+    )
+    arrays = [
+        np.stack([array, array]) if axis == 0 else array
+        for axis, array in zip(axes, (lhs, rhs, sizes), strict=True)
+    ]
+    for got, wanted in zip(exported.call(*arrays), step(*arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, 1e-6, 1e-6)

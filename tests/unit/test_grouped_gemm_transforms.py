@@ -199,3 +199,10 @@ def test_grouped_gemm_transforms_scan_of_checkpointed_layers(device):
         gradients(jax.checkpoint), gradients(lambda layer: layer), strict=True
     ):
         np.testing.assert_allclose(got, wanted, 1e-6, 1e-6)
+
+
+@modes
+def test_grouped_gemm_transforms_without_jit(device, mode):
+    operands = random_operands(SIZES, 15)
+    with jax.disable_jit():
+        assert_products_close(run_products(*operands, mode=mode), truth_of(operands))
