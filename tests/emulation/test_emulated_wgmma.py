@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from emulated import SEEDS, Product, kernels
+from emulated import SEEDS, Product, kernels, seeds_for
 
 from graphsafe_gg.testing import assert_bit_equal, assert_close
 
@@ -25,7 +25,7 @@ MIXED = [70, 0, 3, 130, 10]
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_wgmma_of_uneven_groups(sim, kernel, misalignment):
     product = Product(kernel, MIXED, m=sum(MIXED) + 5)
-    for seed in SEEDS:
+    for seed in seeds_for(kernel):
         out = product.run(sim, seed=seed, misalignment=misalignment).out
         assert_close(out, product.truth(), what=f"seed {seed}")
 
@@ -34,7 +34,7 @@ def test_wgmma_of_uneven_groups(sim, kernel, misalignment):
 @pytest.mark.parametrize("kernel", BF16)
 def test_wgmma_of_more_steps_than_stages(sim, kernel, misalignment):
     product = Product(kernel, [65, 129], k=64 * 9 + 8)
-    for seed in SEEDS:
+    for seed in seeds_for(kernel):
         out = product.run(sim, seed=seed, misalignment=misalignment, num_sms=1).out
         assert_close(out, product.truth(), what=f"seed {seed}")
 
@@ -58,7 +58,7 @@ def test_wgmma_has_the_same_bits_in_every_tile_shape(sim, dtype, layout):
 @pytest.mark.parametrize("kernel", CLUSTERS)
 def test_wgmma_of_tiles_that_a_cluster_shares_out(sim, kernel, rows):
     product = Product(kernel, [rows, 5], m=rows + 9)
-    for seed in SEEDS:
+    for seed in seeds_for(kernel):
         out = product.run(sim, seed=seed, num_sms=4).out
         assert_close(out, product.truth(), what=f"seed {seed}")
 
@@ -77,7 +77,7 @@ def test_wgmma_transposed_of_every_number_of_steps(sim, kernel, rows):
 @pytest.mark.parametrize("kernel", BF16)
 def test_wgmma_of_one_row_and_few_columns(sim, kernel, misalignment):
     product = Product(kernel, [0, 1, 0], k=8, n=8)
-    for seed in SEEDS:
+    for seed in seeds_for(kernel):
         out = product.run(sim, seed=seed, misalignment=misalignment).out
         assert_close(out, product.truth())
 

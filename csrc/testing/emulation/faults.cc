@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/emulation/faults.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,49 +24,52 @@ constexpr time_t kMaxSeconds = 20;  // of this thread's time, for a launch that 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE};
 struct sigaction g_outer[std::size(kFaults)];
 
-thread_local bool t_is_emulating = false;
-thread_local bool t_is_late = false;
-thread_local int t_fault = 0;
-thread_local const void* t_address = nullptr;
+// Of the one launch that runs.
+pthread_t g_thread;
+volatile sig_atomic_t g_is_emulating = 0;
+volatile sig_atomic_t g_is_late = 0;
+volatile sig_atomic_t g_fault = 0;
+const void* volatile g_address = nullptr;
 
 // A fault of another thread, or of the emulation itself, is the outer handler's, who gets it when
 // the instruction runs again.
 void handle_fault(int signal, siginfo_t* info, void*) {
-  if (!t_is_emulating) {
+  if (!g_is_emulating || !pthread_equal(pthread_self(), g_thread)) {
     for (size_t i = 0; i < std::size(kFaults); ++i) {
       if (kFaults[i] == signal) sigaction(signal, &g_outer[i], nullptr);
     }
     return;
   }
-  t_fault = signal;
-  t_address = info->si_addr;
+  g_fault = signal;
+  g_address = info->si_addr;
   Fiber::abandon();
 }
 
 void handle_alarm(int) {
-  if (!t_is_emulating) return;
-  t_is_late = true;
+  if (!g_is_emulating) return;
+  g_is_late = 1;
   Fiber::abandon();
 }
 
 }  // namespace
 
 FaultScope::FaultScope() {
-  t_fault = 0;
-  t_is_late = false;
-  t_is_emulating = true;
+  g_fault = 0;
+  g_is_late = 0;
+  g_is_emulating = 1;
 }
 
-FaultScope::~FaultScope() { t_is_emulating = false; }
+FaultScope::~FaultScope() { g_is_emulating = 0; }
 
 std::string FaultScope::describe(const Memory& memory) const {
-  if (t_is_late) return "an endless loop, or far too long a launch";
-  if (t_fault == SIGFPE) return "a division by zero";
-  return t_fault == 0 ? "" : "illegal access, " + memory.describe(t_address);
+  if (g_is_late) return "an endless loop, or far too long a launch";
+  if (g_fault == SIGFPE) return "a division by zero";
+  return g_fault == 0 ? "" : "illegal access, " + memory.describe(g_address);
 }
 
 // The handlers may not return: SA_NODEFER leaves their signals unblocked.
 FaultHandler::FaultHandler() {
+  g_thread = pthread_self();
   struct sigaction action = {};
   action.sa_sigaction = &handle_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

@@ -70,36 +70,32 @@ struct MmaPayload {
   uint32_t b[2];
 };
 
-void unpack(DType dtype, uint32_t packed, float& low, float& high) {
-  float values[2];
-  cpu::to_float(dtype, &packed, 2, values);
-  low = values[0];
-  high = values[1];
-}
+void put_pair(uint16_t* to, uint32_t packed) { std::memcpy(to, &packed, sizeof(packed)); }
 
 // "Matrix fragments for mma.m16n8k16"
 void multiply(void** payloads) {
-  float a[kMmaRows][kMmaDepth];
-  float b[kMmaDepth][kMmaCols];
+  uint16_t a_bits[kMmaRows][kMmaDepth];
+  uint16_t b_bits[kMmaCols][kMmaDepth];
   for (int i = 0; i < kLanes; ++i) {
     const auto* lane = static_cast<MmaPayload*>(payloads[i]);
     const int group = i / 4;
     const int pair = i % 4 * 2;
-    for (int j = 0; j < 4; ++j) {
-      float* to = &a[group + j % 2 * 8][pair + j / 2 * 8];
-      unpack(lane->dtype, lane->a[j], to[0], to[1]);
-    }
-    for (int j = 0; j < 2; ++j) {
-      const int k = pair + j * 8;
-      unpack(lane->dtype, lane->b[j], b[k][group], b[k + 1][group]);
-    }
+    for (int j = 0; j < 4; ++j) put_pair(&a_bits[group + j % 2 * 8][pair + j / 2 * 8], lane->a[j]);
+    for (int j = 0; j < 2; ++j) put_pair(&b_bits[group][pair + j * 8], lane->b[j]);
   }
+  const DType dtype = static_cast<MmaPayload*>(payloads[0])->dtype;
+  float a[kMmaRows][kMmaDepth];
+  float b[kMmaCols][kMmaDepth];
+  cpu::to_float(dtype, a_bits, kMmaRows * kMmaDepth, a[0]);
+  cpu::to_float(dtype, b_bits, kMmaCols * kMmaDepth, b[0]);
   for (int i = 0; i < kLanes; ++i) {
     auto* lane = static_cast<MmaPayload*>(payloads[i]);
     for (int e = 0; e < 4; ++e) {
-      const int row = i / 4 + e / 2 * 8;
-      const int col = i % 4 * 2 + e % 2;
-      for (int k = 0; k < kMmaDepth; ++k) lane->acc[e] += a[row][k] * b[k][col];
+      const float* row = a[i / 4 + e / 2 * 8];
+      const float* col = b[i % 4 * 2 + e % 2];
+      float sum = lane->acc[e];
+      for (int k = 0; k < kMmaDepth; ++k) sum += row[k] * col[k];
+      lane->acc[e] = sum;
     }
   }
 }
@@ -114,7 +110,7 @@ struct BallotPayload {
 void meet(const char* what, void* payload, MeetingBody body) {
   Thread& thread = self();
   Meeting& meeting = thread.warp->meeting;
-  if (meeting.arrived != 0 && std::strcmp(meeting.what, what) != 0) {
+  if (meeting.arrived != 0 && meeting.what != what && std::strcmp(meeting.what, what) != 0) {
     scheduler().fail(std::string("lanes of a warp are at ") + meeting.what + " and at " + what);
   }
   meeting.what = what;

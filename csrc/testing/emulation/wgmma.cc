@@ -78,6 +78,20 @@ std::vector<float> transpose(const std::vector<float>& from, int rows, int cols)
   return to;
 }
 
+// Columns 2 * (l % 4) and the next one of every 8 are lane l's, of rows l / 4 and l / 4 + 8.
+template <typename Body>
+void for_each_pair(const WgmmaProduct& product, float* rows, Body body) {
+  const int n = product.shape.n;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    float* values = product.d[static_cast<size_t>(lane)]->values.data();
+    float* first = rows + lane / 4 * n + lane % 4 * 2;
+    for (int col = 0; col < n; col += 8, values += 4) {
+      body(values, first + col);
+      body(values + 2, first + 8 * n + col);
+    }
+  }
+}
+
 // The warp's 16 rows: each element is one chain in ascending depth.
 void multiply(Warp& warp, const WgmmaProduct& product) {
   const WgmmaShape& shape = product.shape;
@@ -89,21 +103,25 @@ void multiply(Warp& warp, const WgmmaProduct& product) {
   if (shape.a_is_mn_major) a = transpose(a, kDepth, kWarpRows);
   std::vector<float> b = load(block, shape.dtype, operands.b, shape.b_is_mn_major, 0, n);
   if (!shape.b_is_mn_major) b = transpose(b, n, kDepth);
-  std::vector<float> row(static_cast<size_t>(n));
+  std::vector<float> rows(static_cast<size_t>(kWarpRows * n), 0.0f);
+  if (operands.adds) {
+    for_each_pair(product, rows.data(), [](const float* values, float* at) {
+      at[0] = values[0];
+      at[1] = values[1];
+    });
+  }
   for (int i = 0; i < kWarpRows; ++i) {
-    // Lane l holds columns 2 * (l % 4) and the next one of every 8, of rows l / 4 and l / 4 + 8.
-    const auto element = [&](int col) -> float& {
-      const auto lane = static_cast<size_t>(i % 8 * 4 + col % 8 / 2);
-      return product.d[lane]->values[static_cast<size_t>(col / 8 * 4 + i / 8 * 2 + col % 2)];
-    };
-    for (int j = 0; j < n; ++j) row[static_cast<size_t>(j)] = operands.adds ? element(j) : 0.0f;
+    float* __restrict__ row = rows.data() + i * n;
     for (int k = 0; k < kDepth; ++k) {
       const float left = a[static_cast<size_t>(i * kDepth + k)];
-      const float* right = b.data() + k * n;
-      for (int j = 0; j < n; ++j) row[static_cast<size_t>(j)] += left * right[j];
+      const float* __restrict__ right = b.data() + k * n;
+      for (int j = 0; j < n; ++j) row[j] += left * right[j];
     }
-    for (int j = 0; j < n; ++j) element(j) = row[static_cast<size_t>(j)];
   }
+  for_each_pair(product, rows.data(), [](float* values, const float* at) {
+    values[0] = at[0];
+    values[1] = at[1];
+  });
 }
 
 // Fails unless the four warps of the warpgroup ask for the same; false until all have.
