@@ -49,8 +49,9 @@ std::string path_of(const std::vector<int64_t>& sizes, int64_t m, int64_t k, int
 }
 
 void install(size_t version, int64_t num_steps, int num_algorithms, int64_t refused_rows,
-             size_t workspace_bytes) {
-  FakeCublasLt::install({version, num_steps, num_algorithms, refused_rows, workspace_bytes});
+             size_t workspace_bytes, lt::Status first_state) {
+  FakeCublasLt::install(
+      {version, num_steps, num_algorithms, refused_rows, workspace_bytes, first_state});
 }
 
 // (function, stage)
@@ -97,7 +98,7 @@ void bind_cublaslt(nb::module_& m) {
       nb::arg("use"));
   m.def("open_cublaslt", &install, nb::kw_only(), nb::arg("version") = 130002,
         nb::arg("num_steps") = 1, nb::arg("num_algorithms") = 3, nb::arg("refused_rows") = 0,
-        nb::arg("workspace_bytes") = 0);
+        nb::arg("workspace_bytes") = 0, nb::arg("first_state") = 0);
   m.def("close_cublaslt", &FakeCublasLt::remove);
   m.def("cublaslt_calls", &calls);
   m.def("clear_cublaslt_calls", [] {

@@ -180,7 +180,9 @@ Status get_heuristic(lt::Handle, lt::MatmulDesc desc, lt::Layout a, lt::Layout b
     result = {};
     result.algo.data[0] = kAlgoMark + static_cast<uint64_t>(i);
     result.algo.data[1] = b->cols;  // rows of the group it was made for
-    if (i == 0) result.workspace_bytes = fake().options.workspace_bytes;
+    if (i > 0) continue;
+    result.workspace_bytes = fake().options.workspace_bytes;
+    result.state = fake().options.first_state;
   }
   return lt::kSuccess;
 }

@@ -19,10 +19,11 @@ namespace graphsafe_gg::testing {
 
 struct LtOptions {
   size_t version = 130002;
-  int64_t num_steps = 1;       // simulated time of a GEMM
-  int num_algorithms = 3;      // offered to each query
-  int64_t refused_rows = 0;    // no algorithm's check passes for so many rows; 0: none
-  size_t workspace_bytes = 0;  // that the first algorithm asks for
+  int64_t num_steps = 1;                  // simulated time of a GEMM
+  int num_algorithms = 3;                 // offered to each query
+  int64_t refused_rows = 0;               // no algorithm's check passes for so many rows; 0: none
+  size_t workspace_bytes = 0;             // that the first algorithm asks for
+  lt::Status first_state = lt::kSuccess;  // of the first algorithm
 };
 
 // One at a time; the table that the runtime calls is constant.

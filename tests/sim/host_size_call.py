@@ -26,7 +26,18 @@ class Call:
     a reader of its new ones."""
 
     def __init__(
-        self, sim, product, mode, *, g, k=8, dtype=np.float32, site=1, on=0, seed=0
+        self,
+        sim,
+        product,
+        mode,
+        *,
+        g,
+        k=8,
+        dtype=np.float32,
+        site=1,
+        on=0,
+        seed=0,
+        **options,
     ):
         rng = np.random.default_rng(seed)
         self.sim, self.product, self.on, self.site, self.g = sim, product, on, site, g
@@ -60,7 +71,7 @@ class Call:
             transpose = product == "gnk"
             gemm_call(p, mode, inputs, out, site=site, transpose_rhs=transpose)
         p.copy(out, self.after, capturable=False)
-        self.executable = _testing.compile(sim.raw, p)
+        self.executable = _testing.compile(sim.raw, p, **options)
 
     def add_copy(self, program, sizes):
         return copy_call(program, sizes, self.g)

@@ -114,6 +114,13 @@ def test_sim_host_launch_spreads_groups_over_lanes(
     assert len(sim.calls(functions={"cuStreamWaitEvent"})) == num_waits
 
 
+@pytest.mark.parametrize("context", ["none", "other"])
+def test_sim_host_launch_runs_under_any_current_context(machine, context):
+    call = Call(machine(num_devices=2), "drhs", "async", g=4, context=context)
+    call.check([5, 0, 9, 3])
+    assert call.launches == {"cublaslt": 1}
+
+
 def test_sim_host_launch_counts_one_launch_a_product(machine):
     call = Call(machine(), "gkn", "async", g=4)
     call.check([5, 0, 9, 0])
@@ -152,11 +159,14 @@ def test_sim_host_launch_execute_chooses_and_allocates_nothing(machine):
     assert {stage for _, stage in _testing.cublaslt_calls()} == {"execute-eager"}
     streams = {"cuStreamCreate", "cuStreamDestroy"}
     assert sim.calls(functions=ALLOCATING | streams) == []
+    relaxed = {"cuThreadExchangeStreamCaptureMode"}
+    assert sim.calls(stages={"initialize"}, functions=relaxed) == []
 
 
-def test_sim_host_launch_no_algorithm_for_a_bucket(cublaslt, machine):
+@pytest.mark.parametrize("rows", [5, 8])
+def test_sim_host_launch_no_algorithm_for_a_bucket(cublaslt, machine, rows):
     """An algorithm must serve the fewest rows of its bucket as well as the most."""
-    cublaslt(refused_rows=5)
+    cublaslt(refused_rows=rows)
     call = Call(machine(), "gkn", "sync", g=3)
     call.check([4, 4, 16])
     call.check([4, 8, 16])
@@ -167,10 +177,12 @@ def test_sim_host_launch_no_algorithm_for_a_bucket(cublaslt, machine):
     ("num_algorithms", "path"),
     [(2, "cublaslt"), (1, "kernels: no cublaslt algorithm")],
 )
-def test_sim_host_launch_first_algorithm_wants_a_workspace(
-    cublaslt, machine, num_algorithms, path
+@pytest.mark.parametrize("first", [{"workspace_bytes": 1}, {"first_state": 15}])
+def test_sim_host_launch_first_algorithm_is_of_no_use(
+    cublaslt, machine, num_algorithms, path, first
 ):
-    cublaslt(workspace_bytes=1, num_algorithms=num_algorithms)
+    """It wants a workspace, or the library says that it does not run."""
+    cublaslt(num_algorithms=num_algorithms, **first)
     call = Call(machine(), "gkn", "sync", g=3)
     call.check([4, 4, 16])
     assert call.launches == {path: 1}
