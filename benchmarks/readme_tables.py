@@ -61,6 +61,7 @@ def product_table() -> str:
         "layout": "gkn",
         "sizes": "dirichlet",
         "timing": "graph",
+        "setting": "10 calls a graph",
     }
     lines = []
     for (suite, case), label in _PRODUCTS.items():

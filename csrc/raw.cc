@@ -95,7 +95,8 @@ std::vector<std::string> raw_configs(int device, const Problem& problem) {
 
 void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs,
                 uintptr_t group_sizes, uintptr_t out, uintptr_t bias, const Index& group_offset,
-                const Index& layer, const std::string& config, uint64_t site, uintptr_t stream) {
+                const Index& layer, const std::string& config, bool starts_early, uint64_t site,
+                uintptr_t stream) {
   nb::gil_scoped_release release;
   const Operands operands{reinterpret_cast<const void*>(lhs),
                           reinterpret_cast<const void*>(rhs),
@@ -108,7 +109,8 @@ void raw_launch(int device, const Problem& problem, uintptr_t lhs, uintptr_t rhs
   const Config chosen = config.empty() ? choose_config(problem, state.traits(), -1)
                                        : config_by_symbol(state, problem, config);
   launch(state, problem, chosen, operands, state.sites().at(site),
-         reinterpret_cast<CUstream>(stream));
+         reinterpret_cast<CUstream>(stream), /*guard=*/{},
+         starts_early ? LaunchOrder::kEarly : LaunchOrder::kAfter);
 }
 
 // A slot that Python holds. Graphs may hold it longer: its memory stays with the device's state.
@@ -189,8 +191,8 @@ void bind_raw(nb::module_& m) {
   m.def("raw_configs", &raw_configs, nb::arg("device"), nb::arg("problem"));
   m.def("raw_launch", &raw_launch, nb::arg("device"), nb::arg("problem"), nb::arg("lhs"),
         nb::arg("rhs"), nb::arg("group_sizes"), nb::arg("out"), nb::arg("bias"),
-        nb::arg("group_offset"), nb::arg("layer"), nb::arg("config"), nb::arg("site"),
-        nb::arg("stream"));
+        nb::arg("group_offset"), nb::arg("layer"), nb::arg("config"), nb::arg("starts_early"),
+        nb::arg("site"), nb::arg("stream"));
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<RawSlot>(m, "RawSlot")
       .def(nb::init<int, const std::string&, int64_t>(), nb::arg("device"), nb::arg("size_dtype"),

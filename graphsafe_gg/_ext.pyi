@@ -76,6 +76,7 @@ def raw_launch(
     group_offset: tuple[int, int, str],
     layer: tuple[int, int, str],
     config: str,
+    starts_early: bool,
     site: int,
     stream: int,
 ) -> None: ...

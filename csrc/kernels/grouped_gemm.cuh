@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "kernels/epilogue.cuh"
-#include "kernels/guard.cuh"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_list.h"
+#include "kernels/kernel_start.cuh"
 #include "kernels/mma_core.cuh"
 #include "kernels/ptx.cuh"
 #include "kernels/simt_core.cuh"
@@ -158,6 +158,7 @@ constexpr int kMaxStreamedBlockM = 16;
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T,
           bool kTransposeRhs, int kBlockM, int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void m_grouped_gemm(const KernelArgs& args) {
+  if (!start_kernel<FirstWeights<T, kTransposeRhs, kBlockN, kBlockK * kStages>>(args)) return;
   constexpr bool kBIsKRows = !kTransposeRhs;
   using TileCore = Core<T, false, kBIsKRows, kBlockM, kBlockN, kBlockK, kThreads>;
   using Tiles = MGroupedTiles<kBlockM, kBlockN, kBlockK, kTransposeRhs>;
@@ -171,6 +172,7 @@ __device__ __forceinline__ void m_grouped_gemm(const KernelArgs& args) {
 template <template <typename, bool, bool, int, int, int, int> class Core, typename T, int kBlockM,
           int kBlockN, int kBlockK, int kStages, int kThreads>
 __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
+  if (!start_kernel<NoWeights>(args)) return;
   const Written written =
       run_tiles<Core<T, true, true, kBlockM, kBlockN, kBlockK, kThreads>,
                 KGroupedTiles<kBlockM, kBlockN, kBlockK>, true, true, kBlockK, kStages, kThreads,
@@ -184,7 +186,6 @@ __device__ __forceinline__ void k_grouped_gemm(const KernelArgs& args) {
 #define GG_KERNEL(name, threads, per_sm, body)                      \
   extern "C" __global__ void __launch_bounds__(threads, per_sm)     \
       name(const __grid_constant__ graphsafe_gg::KernelArgs args) { \
-    if (graphsafe_gg::guard_holds(args)) return;                    \
     body;                                                           \
   }
 #define GG_M_GROUPED(prefix, core, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm)   \

@@ -61,9 +61,10 @@ struct KernelArgs {
   int64_t m;
   int64_t k;
   int64_t n;
-  uint8_t size_type;  // IndexType
-  uint8_t out_dtype;  // DType
-  uint8_t reserved[6];
+  uint8_t size_type;     // IndexType
+  uint8_t out_dtype;     // DType
+  uint8_t starts_early;  // launched so that the kernel before it may still run
+  uint8_t reserved[5];
 };
 
 }  // namespace graphsafe_gg

@@ -19,6 +19,25 @@ __device__ __forceinline__ uint64_t policy_evict_first() {
   return policy;
 }
 
+// "prefetch": the line of 128 bytes that holds the address.
+__device__ __forceinline__ void prefetch_to_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+// "griddepcontrol": a kernel behind this one on the stream may start, if it was launched for that.
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Until the kernels before this one have ended and what they wrote is there.
+__device__ __forceinline__ void wait_for_dependencies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // "cp.async": copies 16 bytes; both addresses must be multiples of 16. A run-time byte count would
 // cost ten instructions a copy, a predicate costs none.
 __device__ __forceinline__ void cp_async_16(uint32_t smem, const void* src) {

@@ -8,9 +8,9 @@
 
 #include "kernels/epilogue.cuh"
 #include "kernels/group_scan.cuh"
-#include "kernels/guard.cuh"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_list.h"
+#include "kernels/kernel_start.cuh"
 #include "kernels/matrix_descriptor.h"
 #include "kernels/ptx_sm90.cuh"
 #include "kernels/ptx_wgmma.cuh"
@@ -114,6 +114,9 @@ class WgmmaPipeline : protected Shape {
         rank_(kCluster == 1 ? 0 : static_cast<int>(ptx::cluster_rank())) {}
 
   __device__ void run() {
+    using Weights = FirstWeights<typename Shape::T, Shape::kTransposeRhs, Shape::kBlockN,
+                                 Shape::kBlockK * Shape::kStages>;
+    if (!start_kernel<Weights>(args_)) return;
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {
         ptx::barrier_init(full(i), maps_.is_valid ? 1 : kWarpgroupThreads);

@@ -210,7 +210,6 @@ class WgmmaTransposed : public WgmmaPipeline<WgmmaTransposed<Shape>, Shape> {
           const __grid_constant__ graphsafe_gg::KernelArgs args,                                \
           const __grid_constant__ graphsafe_gg::TensorMaps maps) {                              \
     extern __shared__ __align__(1024) unsigned char gg_smem[];                                  \
-    if (graphsafe_gg::guard_holds(args)) return;                                                \
     using Shape = graphsafe_gg::WgmmaShape<type, transpose_rhs, bm, bn, bk, stages, threads,    \
                                            per_sm, cluster>;                                    \
     graphsafe_gg::WgmmaTransposed<Shape>(args, maps, gg_smem).run();                            \

@@ -68,7 +68,9 @@ namespace graphsafe_gg {
   X(launch_kernel, "cuLaunchKernel",                                                           \
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
      unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream, void** args,    \
-     void** extra))
+     void** extra))                                                                            \
+  X(launch_kernel_ex, "cuLaunchKernelEx",                                                      \
+    (const cuda::LaunchConfig* config, CUfunction function, void** args, void** extra))
 
 struct CudaApi {
 #define GG_MEMBER(member, symbol, params) cuda::Result(*member) params;

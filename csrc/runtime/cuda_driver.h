@@ -53,6 +53,7 @@ constexpr int kDeviceAttributeComputeCapabilityMinor = 76;
 constexpr int kDeviceAttributeMaxSharedMemoryPerMultiprocessor = 81;
 constexpr int kDeviceAttributeMaxSharedMemoryPerBlockOptin = 97;
 constexpr int kFuncAttributeMaxDynamicSharedSizeBytes = 8;
+constexpr int kLaunchAttributeProgrammaticStreamSerialization = 6;
 
 constexpr int kTensorMapDataTypeFloat16 = 6;
 constexpr int kTensorMapDataTypeBfloat16 = 9;
@@ -60,5 +61,24 @@ constexpr int kTensorMapInterleaveNone = 0;
 constexpr int kTensorMapSwizzle128b = 3;
 constexpr int kTensorMapL2Promotion256b = 3;
 constexpr int kTensorMapFloatOobFillNone = 0;
+
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char bytes[64];
+    int programmatic_stream_serialization_allowed;
+  } value;
+};
+
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned smem_bytes;
+  CUstream stream;
+  LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
 
 }  // namespace graphsafe_gg::cuda

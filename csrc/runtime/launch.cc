@@ -12,6 +12,9 @@
 namespace graphsafe_gg {
 namespace {
 
+// Kernels of other GPUs are compiled without the instruction that waits.
+constexpr int kEarlyArch = 90;
+
 bool is_empty(const Problem& problem) {
   const int64_t rows =
       problem.product == Product::kMGrouped ? problem.m : (problem.num_groups == 0 ? 0 : problem.k);
@@ -66,7 +69,8 @@ void launch(DeviceState& device, const Problem& problem, const Operands& operand
 }
 
 void launch(DeviceState& device, const Problem& problem, const Config& config,
-            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard) {
+            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard,
+            LaunchOrder order) {
   if (is_empty(problem)) return;
   KernelArgs args{};
   args.lhs = operands.lhs;
@@ -88,6 +92,7 @@ void launch(DeviceState& device, const Problem& problem, const Config& config,
   args.n = problem.n;
   args.size_type = static_cast<uint8_t>(problem.size_type);
   args.out_dtype = static_cast<uint8_t>(problem.out_dtype);
+  args.starts_early = order == LaunchOrder::kEarly && device.traits().arch == kEarlyArch;
   const CUfunction function = device.function(kernel_for(problem, config));
   const auto grid = static_cast<unsigned>(grid_blocks(problem, config, device.traits()));
   const CudaApi& api = cuda_api();
@@ -97,9 +102,21 @@ void launch(DeviceState& device, const Problem& problem, const Config& config,
     encode_tensor_maps(problem, config, operands.lhs, operands.rhs, device.ordinal(), maps);
   }
   void* params[] = {&args, &maps};  // other kernels take the first alone
-  check(api.launch_kernel(function, grid, 1, 1, static_cast<unsigned>(config.num_threads), 1, 1,
-                          static_cast<unsigned>(config.smem_bytes), stream, params, nullptr),
+  const auto threads = static_cast<unsigned>(config.num_threads);
+  const auto smem_bytes = static_cast<unsigned>(config.smem_bytes);
+  if (args.starts_early != 0) {
+    cuda::LaunchAttribute attribute{};
+    attribute.id = cuda::kLaunchAttributeProgrammaticStreamSerialization;
+    attribute.value.programmatic_stream_serialization_allowed = 1;
+    const cuda::LaunchConfig early = {{grid, 1, 1}, {threads, 1, 1}, smem_bytes,
+                                      stream,       &attribute,      1};
+    check(api.launch_kernel_ex(&early, function, params, nullptr), "cuLaunchKernelEx",
+          device.ordinal());
+  } else {
+    check(
+        api.launch_kernel(function, grid, 1, 1, threads, 1, 1, smem_bytes, stream, params, nullptr),
         "cuLaunchKernel", device.ordinal());
+  }
   if (guard.stamp == nullptr) device.counters().launches.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -38,12 +38,21 @@ struct LaunchGuard {
   uint64_t expected = 0;
 };
 
+// How a launch stands to the kernel in front of it on the stream.
+enum class LaunchOrder : uint8_t {
+  kAfter,
+  // May start while that kernel ends: ours reads weights alone until it has. Where the GPU has
+  // kernels that wait by themselves (sm_90); else kAfter.
+  kEarly,
+};
+
 // One kernel launch, capturable: no allocation, no wait, nothing that depends on buffer contents.
 // max_group_rows < 0 when sizes are unknown to the host.
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,
             int64_t max_group_rows, CUstream stream, const LaunchGuard& guard = {});
 // With a configuration of the caller's, which was loaded.
 void launch(DeviceState& device, const Problem& problem, const Config& config,
-            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard = {});
+            const Operands& operands, Site& site, CUstream stream, const LaunchGuard& guard = {},
+            LaunchOrder order = LaunchOrder::kAfter);
 
 }  // namespace graphsafe_gg

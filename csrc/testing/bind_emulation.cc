@@ -81,7 +81,7 @@ nb::tuple emulate(Simulation& simulation, const std::string& symbol, const nb::b
                   const std::string& out_dtype, int64_t m, int64_t k, int64_t n, int64_t num_sizes,
                   int64_t num_groups, int64_t num_layers, int32_t group_offset, int32_t layer,
                   int num_sms, uint64_t seed, size_t misalignment,
-                  std::optional<uint64_t> guard_stamp) {
+                  std::optional<uint64_t> guard_stamp, bool starts_early) {
   const EmulatedKernel& kernel = kernel_named(symbol);
   constexpr uint64_t kExpectedStamp = 1;
   // By the seed, operands end or begin at a page that cannot be read.
@@ -107,6 +107,7 @@ nb::tuple emulate(Simulation& simulation, const std::string& symbol, const nb::b
   SiteRecord record{};
   args.error = &record.error;
   args.guard_trips = &record.guard_trips;
+  args.starts_early = starts_early;
   args.num_sizes = num_sizes;
   args.num_groups = num_groups;
   args.num_layers = num_layers;
@@ -158,7 +159,8 @@ void bind_emulation(nb::module_& m) {
         nb::arg("out_dtype") = "float32", nb::arg("m"), nb::arg("k"), nb::arg("n"),
         nb::arg("num_sizes"), nb::arg("num_groups"), nb::arg("num_layers") = 1,
         nb::arg("group_offset") = 0, nb::arg("layer") = 0, nb::arg("num_sms") = 2,
-        nb::arg("seed") = 0, nb::arg("misalignment") = 0, nb::arg("guard_stamp") = nb::none());
+        nb::arg("seed") = 0, nb::arg("misalignment") = 0, nb::arg("guard_stamp") = nb::none(),
+        nb::arg("starts_early") = false);
 }
 
 }  // namespace graphsafe_gg::testing

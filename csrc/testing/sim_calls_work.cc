@@ -49,6 +49,28 @@ bool enter_on(Call& call, CUstream stream) {
   return call.result() == kSuccess;
 }
 
+Result launch(Call& call, const cuda::LaunchConfig& config, CUfunction function, void** args) {
+  if (!enter_on(call, config.stream)) return call.result();
+  const auto found = call->functions.find(to_id(function));
+  if (found == call->functions.end() || found->second.ordinal != call->current_ordinal()) {
+    return call.done(kInvalidHandle);
+  }
+  call.set_detail(found->second.symbol);
+  const auto [grid_x, grid_y, grid_z] = config.grid;
+  const uint64_t num_threads = uint64_t{config.block[0]} * config.block[1] * config.block[2];
+  const bool has_blocks = grid_x != 0 && grid_y != 0 && grid_z != 0;
+  if (!has_blocks || num_threads == 0 || num_threads > 1024 || args == nullptr ||
+      static_cast<int>(config.smem_bytes) > std::max(found->second.max_smem_bytes, 48 << 10)) {
+    return call.done(kInvalidValue);
+  }
+  KernelLaunch launch{found->second.symbol, find_emulation(found->second.symbol), {}, grid_x};
+  for (size_t i = 0; i < launch.emulation->param_bytes.size(); ++i) {
+    const auto* value = static_cast<const std::byte*>(args[i]);
+    launch.params.emplace_back(value, value + launch.emulation->param_bytes[i]);
+  }
+  return call.done(submit(call, config.stream, std::move(launch)));
+}
+
 bool is_blob(const void* code) {
   for (const KernelBlob& blob : kernel_blobs()) {
     if (blob.begin == code) return true;
@@ -150,24 +172,21 @@ Result launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsi
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
                      CUstream stream, void** args, void**) {
   Call call("cuLaunchKernel");
-  if (!enter_on(call, stream)) return call.result();
-  const auto found = call->functions.find(to_id(function));
-  if (found == call->functions.end() || found->second.ordinal != call->current_ordinal()) {
-    return call.done(kInvalidHandle);
+  return launch(
+      call, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, smem_bytes, stream, nullptr, 0},
+      function, args);
+}
+
+// Starts when the stream comes to it, which is the latest that is legal.
+Result launch_kernel_ex(const cuda::LaunchConfig* config, CUfunction function, void** args,
+                        void**) {
+  Call call("cuLaunchKernelEx");
+  for (unsigned i = 0; i < config->num_attributes; ++i) {
+    if (config->attributes[i].id != cuda::kLaunchAttributeProgrammaticStreamSerialization) {
+      return call.done(kInvalidValue);
+    }
   }
-  call.set_detail(found->second.symbol);
-  const uint64_t num_threads = uint64_t{block_x} * block_y * block_z;
-  const bool has_blocks = grid_x != 0 && grid_y != 0 && grid_z != 0;
-  if (!has_blocks || num_threads == 0 || num_threads > 1024 || args == nullptr ||
-      static_cast<int>(smem_bytes) > std::max(found->second.max_smem_bytes, 48 << 10)) {
-    return call.done(kInvalidValue);
-  }
-  KernelLaunch launch{found->second.symbol, find_emulation(found->second.symbol), {}, grid_x};
-  for (size_t i = 0; i < launch.emulation->param_bytes.size(); ++i) {
-    const auto* value = static_cast<const std::byte*>(args[i]);
-    launch.params.emplace_back(value, value + launch.emulation->param_bytes[i]);
-  }
-  return call.done(submit(call, stream, std::move(launch)));
+  return launch(call, *config, function, args);
 }
 
 // A pageable target is not asynchronous: the call waits, and cannot be captured.

@@ -86,6 +86,7 @@ def grouped_gemm(
     group_offset=None,
     layer=None,
     config: str = "",
+    starts_early: bool = False,
     name: str | None = None,
 ) -> None:
     """Launches ``out[r] = lhs[r] @ rhs[group of r] + bias[group of r]`` on the caller's
@@ -107,6 +108,10 @@ def grouped_gemm(
       layer: rhs is (layers, g, k, n) or (layers, g, n, k), bias (layers, g, n), and
         this one counts. An integer or an array, as group_offset.
       config: the kernel, of `grouped_gemm_configs`; chosen by the shapes if empty.
+      starts_early: the kernel may start while the one before it on the stream ends
+        (programmatic dependent launch, on compute capability 9.0; without effect
+        elsewhere). Until that one has ended, it reads weights alone, to bring them
+        closer: what counts is what they hold by then.
       name: names the call site in errors.
 
     Raises:
@@ -119,7 +124,8 @@ def grouped_gemm(
     "device": groups that do not exist have no rows, and a layer that does not, zeros.
     """
     options = (transpose_rhs, name, bias, group_offset, layer, config)
-    _launch(stream, _grouped_gemm_call(lhs, rhs, group_sizes, out, *options))
+    call = _grouped_gemm_call(lhs, rhs, group_sizes, out, *options)
+    _launch(stream, call, starts_early)
 
 
 def initialize_drhs(
@@ -294,7 +300,9 @@ def _initialize(call: _Call) -> None:
     _ffi.raw_initialize(call.device, call.problem, call.config, call.site)
 
 
-def _launch(stream, call: _Call) -> None:
+def _launch(stream, call: _Call, starts_early: bool = False) -> None:
     address = stream_address(stream)
-    more = (call.bias, call.group_offset, call.layer, call.config, call.site)
-    _ffi.raw_launch(call.device, call.problem, *call.addresses, *more, address)
+    more = (call.bias, call.group_offset, call.layer, call.config, bool(starts_early))
+    _ffi.raw_launch(
+        call.device, call.problem, *call.addresses, *more, call.site, address
+    )

@@ -34,6 +34,16 @@ def test_sizes_of_more_groups_than_a_window(sim, kernel):
     assert result.error == NO_ERROR
 
 
+@on_every_forward_kernel
+@pytest.mark.parametrize(("k", "n"), [(8, 8), (16, 136), (520, 264)])
+def test_start_ahead_of_the_stream_reads_weights_alone(sim, kernel, k, n):
+    """Inside the operand, whatever the blocks; the result is the same."""
+    product = Product(kernel, [3, 0, 5], m=9, k=k, n=n, num_layers=2, layer=1)
+    for num_sms in (1, 16):
+        early = product.run(sim, num_sms=num_sms, starts_early=True).out
+        assert_bit_equal(early, product.run(sim, num_sms=num_sms).out)
+
+
 @on_every_kernel
 def test_sizes_that_are_all_empty_give_zeros(sim, kernel):
     result = Product(kernel, [0, 0, 0], m=70).run(sim)

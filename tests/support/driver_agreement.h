@@ -8,6 +8,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "runtime/cuda_api.h"
@@ -33,6 +34,23 @@ struct Agree<Ours*, Theirs*>
     : std::bool_constant<std::is_const_v<Ours> == std::is_const_v<Theirs> &&
                          (Agree<std::remove_cv_t<Ours>, std::remove_cv_t<Theirs>>::value ||
                           (std::is_void_v<Ours> && !std::is_arithmetic_v<Theirs>))> {};
+
+template <>
+struct Agree<graphsafe_gg::cuda::LaunchConfig, CUlaunchConfig>
+    : std::bool_constant<sizeof(graphsafe_gg::cuda::LaunchConfig) == sizeof(CUlaunchConfig) &&
+                         offsetof(graphsafe_gg::cuda::LaunchConfig, block) ==
+                             offsetof(CUlaunchConfig, blockDimX) &&
+                         offsetof(graphsafe_gg::cuda::LaunchConfig, smem_bytes) ==
+                             offsetof(CUlaunchConfig, sharedMemBytes) &&
+                         offsetof(graphsafe_gg::cuda::LaunchConfig, stream) ==
+                             offsetof(CUlaunchConfig, hStream) &&
+                         offsetof(graphsafe_gg::cuda::LaunchConfig, attributes) ==
+                             offsetof(CUlaunchConfig, attrs) &&
+                         offsetof(graphsafe_gg::cuda::LaunchConfig, num_attributes) ==
+                             offsetof(CUlaunchConfig, numAttrs) &&
+                         sizeof(graphsafe_gg::cuda::LaunchAttribute) == sizeof(CUlaunchAttribute) &&
+                         offsetof(graphsafe_gg::cuda::LaunchAttribute, value) ==
+                             offsetof(CUlaunchAttribute, value)> {};
 
 template <typename R, typename... P, typename S, typename... Q>
 struct Agree<R (*)(P...), S (*)(Q...)> {

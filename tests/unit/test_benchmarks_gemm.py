@@ -55,7 +55,7 @@ def test_every_config_is_timed_beside_the_chosen_one(run, monkeypatch):
     launcher = bench.launcher
     monkeypatch.setattr(bench, "config_names", lambda device, load: ["one", "broken"])
 
-    def launch(device, load, config=""):
+    def launch(device, load, *, config="", **_):
         return (lambda i: None) if config == "broken" else launcher(device, load)
 
     monkeypatch.setattr(bench, "launcher", launch)
@@ -65,6 +65,15 @@ def test_every_config_is_timed_beside_the_chosen_one(run, monkeypatch):
     assert set(row["baselines_ms"]) == {"stream_read", "one"}
     assert 0 < row["rel_err"] < 4e-3
     assert "wrong result" in doc["missing"]["broken"]
+
+
+def test_calls_that_start_early_are_a_row_of_their_own(run):
+    status, doc = run("--timings=graph,rotating", "--early")
+    assert status == 0
+    assert results.validate(doc) == []
+    early = ["started early" in row["setting"] for row in doc["rows"]]
+    assert early == [False, True] * 2
+    assert all(set(row["baselines_ms"]) == {"stream_read"} for row in doc["rows"])
 
 
 def test_baselines_of_the_step_run_or_are_named(run):

@@ -248,6 +248,7 @@ def test_launch_before_initialize_says_so():
             (0, 0, "int64"),
             (0, 0, "int64"),
             "",
+            False,
             0,
             0,
         )

@@ -3,7 +3,6 @@
 // Stands in for the macros that define kernels.
 #pragma once
 
-#include "kernels/guard.cuh"
 #include "testing/emulation/grid.h"
 
 #define GG_TEXT_(x) #x
@@ -16,7 +15,6 @@
   static void name(const graphsafe_gg::KernelArgs& args,                                    \
                    [[maybe_unused]] const graphsafe_gg::TensorMaps& maps,                   \
                    [[maybe_unused]] unsigned char* smem) {                                  \
-    if (graphsafe_gg::guard_holds(args)) return;                                            \
     __VA_ARGS__;                                                                            \
   }                                                                                         \
   static const graphsafe_gg::emulation::Registration GG_JOIN(name, _registration)(          \

@@ -65,6 +65,12 @@ void sync_cluster() {
 
 uint32_t cluster_rank() { return self().block->rank; }
 
+void check_global(const void* address, const char* what) {
+  if (!self().block->cluster->memory.holds(address, 1)) {
+    scheduler().fail(std::string(what) + " of an address outside of the operands");
+  }
+}
+
 void check_alignment(const void* address, size_t alignment) {
   if (reinterpret_cast<uintptr_t>(address) % alignment == 0) return;
   scheduler().fail(std::to_string(alignment) +

@@ -21,6 +21,8 @@ void sync_threads(int id, unsigned count);
 void sync_cluster();
 uint32_t cluster_rank();
 
+// Fails unless it is in an operand.
+void check_global(const void* address, const char* what);
 void check_alignment(const void* address, size_t alignment);
 
 }  // namespace graphsafe_gg::emulation

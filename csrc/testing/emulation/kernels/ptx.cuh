@@ -17,6 +17,10 @@ inline uint32_t smem_address(const void* pointer) { return emulation::shared_add
 
 inline uint64_t policy_evict_first() { return 0; }
 
+inline void prefetch_to_l2(const void* address) { emulation::check_global(address, "prefetch"); }
+inline void launch_dependents() {}
+inline void wait_for_dependencies() {}
+
 inline void cp_async_16(uint32_t smem, const void* src) {
   emulation::copy_async(smem, src, 16, 16);
 }
