@@ -65,8 +65,11 @@ struct FirstWeights {
 // before this one on the stream may still run, if this one was launched to start early.
 template <class Weights>
 __device__ __forceinline__ bool start_kernel(const KernelArgs& args) {
-  ptx::launch_dependents();
-  if (args.starts_early != 0) Weights::prefetch(args);
+  // Only between such launches: the next kernel of others may not wait by itself.
+  if (args.starts_early != 0) {
+    ptx::launch_dependents();
+    Weights::prefetch(args);
+  }
   ptx::wait_for_dependencies();
   return !guard_holds(args);
 }
