@@ -108,10 +108,11 @@ def grouped_gemm(
       layer: rhs is (layers, g, k, n) or (layers, g, n, k), bias (layers, g, n), and
         this one counts. An integer or an array, as group_offset.
       config: the kernel, of `grouped_gemm_configs`; chosen by the shapes if empty.
-      starts_early: the kernel may start while the one before it on the stream ends
-        (programmatic dependent launch, on compute capability 9.0; without effect
-        elsewhere). Until that one has ended, it reads weights alone, to bring them
-        closer: what counts is what they hold by then.
+      starts_early: the kernel may start while the one before it on the stream ends, if
+        that one allows it, as a kernel launched in this way does (programmatic
+        dependent launch, on compute capability 9.0; without effect elsewhere). Until
+        that one has ended, it reads weights alone, to bring them closer: what counts is
+        what they hold by then.
       name: names the call site in errors.
 
     Raises:
