@@ -87,6 +87,18 @@ def test_capture_of_another_thread_survives_a_raw_slot_used_again(sim, monkeypat
     assert _testing.device_stats(0)["slots"] == 1
 
 
+def test_capture_of_another_thread_survives_freed_memory(sim):
+    """What cannot be mapped is freed at once."""
+    gemm = Gemm(sim, "sync")
+    params = gemm.params([1, 2, 3])
+    stream = sim.begin_foreign_capture()
+    sim.inject("cuMemHostGetDevicePointer", 999, stage="initialize")
+    with pytest.raises(RuntimeError, match="cuMemHostGetDevicePointer failed"):
+        run_on_thread(lambda: gemm.executable.run(0, params))
+    assert sim.num_calls("cuMemFreeHost") == 1
+    assert sim.end_foreign_capture(stream) == 0
+
+
 def test_capture_of_another_thread_survives_a_failed_wait(sim):
     """A buffer whose copy may be pending is polled at the next call."""
     gemm = Gemm(sim, "sync", operands=Operands(sim))

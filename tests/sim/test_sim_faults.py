@@ -143,9 +143,11 @@ def test_fault_out_of_pinned_memory_names_the_bytes(sim, mode):
     gemm.warm_up()
 
 
-def test_fault_driver_too_old_for_the_kernels(sim):
+@pytest.mark.parametrize("code", [209, 222])
+def test_fault_driver_too_old_for_the_kernels(sim, code):
+    """It has no binary for the GPU, or does not know the PTX."""
     gemm = Gemm(sim)
-    sim.inject("cuLibraryLoadData", 209, stage="initialize")
+    sim.inject("cuLibraryLoadData", code, stage="initialize")
     with pytest.raises(
         _testing.ExecutionError, match=r"UNIMPLEMENTED: .*Update the driver"
     ):
