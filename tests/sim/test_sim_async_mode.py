@@ -230,6 +230,35 @@ def test_async_mode_long_wait_is_reported_once_by_name(simulate, capfd):
     assert err.count("s for group sizes at call site layers_3/slow;") == 1
 
 
+def run_with(sim, **attributes):
+    o = Operands(sim)
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [o.m, o.k]), p.param("float32", [o.g, o.k, o.n])
+    sizes, out = p.param("int32", [o.g]), p.result("float32", [o.m, o.n])
+    inputs = [lhs, rhs, sizes]
+    if attributes.get("operands") != 0:
+        inputs.append(copy_call(p, sizes, o.g))
+    gemm_call(p, "async", inputs, out, **attributes)
+    params = {lhs: o.lhs_buffer, rhs: o.rhs_buffer}
+    params[sizes] = sim.put(np.array([1, 2, 3], np.int32))
+    _testing.compile(sim.raw, p).run(0, params)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"), [(1, "no ticket"), (2, "ticket not followed")]
+)
+def test_async_mode_counts_what_the_lowering_decided(sim, code, text):
+    run_with(sim, fallback=code)
+    stats = _testing.site_stats(0, 1)
+    assert stats["fallbacks"] == {text: 1}
+    assert stats["eager_calls"] == 1
+
+
+def test_async_mode_names_a_missing_ticket(sim):
+    with pytest.raises(_testing.ExecutionError, match="the ticket is missing"):
+        run_with(sim, operands=0)
+
+
 def test_async_mode_long_wait_burns_no_core(simulate):
     sim = simulate(steps_per_query=0, background=True)
     gemm = Gemm(sim, "async")

@@ -142,6 +142,18 @@ def test_sim_host_launch_guard_recomputes_stale_sizes(machine, product):
     assert call.launches == {"cublaslt": 3}
 
 
+def test_sim_host_launch_sizes_copied_anew_need_no_guard(machine):
+    """Stale and bad ones are read again from the operand: whatever the ticket says."""
+    call = StaleCall(machine(), "gkn", "async", g=4)
+    sizes = [5, 0, 9, 3]
+    results = call.run_stale(sizes, [99, 0, 0, 0])
+    np.testing.assert_allclose(
+        call.read(results[call.after]), call.expected(sizes), rtol=1e-5, atol=1e-5
+    )
+    assert call.launches == {"cublaslt": 1}
+    assert call.guards_tripped == 0
+
+
 def test_sim_host_launch_execute_chooses_and_allocates_nothing(machine):
     sim = machine()
     call = Call(sim, "gkn", "async", g=4)

@@ -6,6 +6,7 @@ on the host where it knows them."""
 import numpy as np
 import pytest
 from simulated import (
+    ALLOCATING,
     DRHS,
     WAITING,
     WITH_BIAS,
@@ -161,6 +162,25 @@ def test_operands_that_are_traced_cost_async_mode_no_wait(sim):
         gemm.check(1, 2)
     assert [gemm.stats["host_waits"] for gemm in gemms] == [1, 3]
     assert gemms[0].stats["fallbacks"] == {}
+
+
+def test_operands_without_groups_are_read_into_reserved_memory(sim):
+    """There are no sizes to reserve for, and a layer to wait for."""
+    p = _testing.Program()
+    lhs, rhs = p.param("float32", [M, K]), p.param("float32", [LAYERS, 0, K, N])
+    sizes, layer = p.param("int32", [0]), p.param("int32", [])
+    out = p.result("float32", [M, N])
+    gemm_call(p, "sync", [lhs, rhs, sizes, layer], out, operands=WITH_LAYER)
+    params = {
+        lhs: sim.put(np.ones((M, K), np.float32)),
+        rhs: sim.put(np.zeros(1, np.float32)),
+        sizes: sim.put(np.zeros(1, np.int32)),
+        layer: sim.put(np.int32([1])),
+    }
+    got = _testing.compile(sim.raw, p).run(0, params)[out].read()
+    assert not np.frombuffer(got, np.float32).any()
+    assert {stage for _, stage in sim.calls(functions=ALLOCATING)} == {"initialize"}
+    assert _testing.site_stats(0, 1)["host_waits"] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
