@@ -33,7 +33,7 @@ def test_wgmma_of_uneven_groups(sim, kernel, misalignment):
 @MISALIGNMENTS
 @pytest.mark.parametrize("kernel", BF16)
 def test_wgmma_of_more_steps_than_stages(sim, kernel, misalignment):
-    product = Product(kernel, [65, 129], k=64 * 9 + 8)
+    product = Product(kernel, [65, 70], k=64 * 7 + 8)
     for seed in seeds_for(kernel):
         out = product.run(sim, seed=seed, misalignment=misalignment, num_sms=1).out
         assert_close(out, product.truth(), what=f"seed {seed}")
@@ -95,7 +95,7 @@ def test_wgmma_of_every_result_type_with_bias(sim, kernel, out_dtype):
 
 @pytest.mark.parametrize("kernel", BF16)
 def test_wgmma_with_every_grid(sim, kernel):
-    product = Product(kernel, [200, 70, 130], n=520)
-    for num_sms in (1, 2, 3, 5, 8, 132):
+    product = Product(kernel, [200, 70], n=520)
+    for num_sms in (1, 3, 8, 132):
         out = product.run(sim, num_sms=num_sms, seed=num_sms).out
         assert_close(out, product.truth(), what=f"{num_sms} SMs")
