@@ -175,6 +175,8 @@ def _checked(bind, order, sizes, offsets, second, params):
     """
     num_sizes = sizes.shape[1]
     offsets = offsets.reshape(-1)
+    if offsets.dtype.itemsize < 4:  # which may not hold the limit
+        offsets = offsets.astype(np.int32)
     if not offsets.size:
         return order
     limit = num_sizes - params.get("num_groups", second.shape[0])

@@ -7,6 +7,7 @@ import hashlib
 from jax.extend.source_info_util import current_name_stack, new_name_stack
 
 from graphsafe_gg import _ffi
+from graphsafe_gg._errors import message
 
 _names: dict[int, str] = {}
 _Scope = type(new_name_stack("scope").stack[0])
@@ -19,6 +20,12 @@ def call_site(name: str) -> int:
     _names[site] = name
     _ffi.name_call_site(site % 2**64, name)
     return site
+
+
+def check_name(op: str, name) -> None:
+    if name is not None and not isinstance(name, str):
+        rule, advice = "be a string or None", "It names the call site in messages."
+        raise TypeError(message(op, "name", rule, repr(name), advice))
 
 
 def default_name(op: str, weights) -> str:

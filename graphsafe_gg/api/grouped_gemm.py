@@ -8,7 +8,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from graphsafe_gg import _runtime
 from graphsafe_gg.api import manual_axes, primitives, validation
-from graphsafe_gg.api.call_site import call_site, default_name
+from graphsafe_gg.api.call_site import call_site, check_name, default_name
 from graphsafe_gg.api.group_sizes import GroupSizes
 from graphsafe_gg.api.mode import choose_mode
 from graphsafe_gg.api.operands import Index, OptionalOperands
@@ -102,6 +102,7 @@ def grouped_gemm(
     """
     op = "grouped_gemm"
     validation.check_mode(op, mode)
+    check_name(op, name)
     lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
     sizes, ticket = _sizes_and_ticket(group_sizes)
     validation.check_operands(

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen
+from flax.core import FrozenDict
 from jax.typing import DTypeLike
 
 from graphsafe_gg.flax.moe_params import apply_moe, expert_init, param_specs
@@ -43,6 +44,11 @@ class MoeMlp(linen.Module):
     param_dtype: DTypeLike = jnp.float32
     kernel_init: Callable[..., jax.Array] = expert_init
     options: Mapping[str, Any] | None = None
+
+    def __post_init__(self):
+        if self.options is not None:  # a module is hashed by its attributes
+            self.options = FrozenDict(self.options)
+        super().__post_init__()
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:

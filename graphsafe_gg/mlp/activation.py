@@ -73,5 +73,6 @@ def activate(
 def _halves(gate_up: jax.Array, interleaved: bool) -> list[jax.Array]:
     if not interleaved:
         return jnp.split(gate_up, 2, axis=-1)
-    pairs = gate_up.reshape(*gate_up.shape[:-1], -1, 2)
+    m, num_columns = gate_up.shape
+    pairs = gate_up.reshape(m, num_columns // 2, 2)
     return [pairs[..., 0], pairs[..., 1]]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from graphsafe_gg._errors import message
-from graphsafe_gg.api.call_site import default_name
+from graphsafe_gg.api.call_site import check_name, default_name
 from graphsafe_gg.api.validation import check_mode
 from graphsafe_gg.mlp.activation import check_activation
 from graphsafe_gg.mlp.weights import GateUp
@@ -55,6 +55,7 @@ def mlp_options(
     filled: dict[str, Any] = {**_DEFAULTS, **options}
     check_activation(op, filled["activation"])
     check_mode(op, filled["mode"])
+    check_name(op, filled["name"])
     if filled["name"] is None:
         first = w_gate_up
         if isinstance(w_gate_up, tuple) and w_gate_up:

@@ -79,6 +79,8 @@ def permute(
     num_experts = check_count(
         "permute", "num_experts", num_experts, _MAX_EXPERTS, "the range of int32"
     )
+    if expert_idx.dtype.itemsize < 4:  # which may not hold num_experts
+        expert_idx = expert_idx.astype(jnp.int32)
     is_kept = (expert_idx >= 0) & (expert_idx < num_experts)
     sort_key = jnp.where(is_kept, expert_idx, num_experts).astype(jnp.int32).ravel()
     order = checkpoint_name(_stable_order(sort_key), ROW_ORDER)

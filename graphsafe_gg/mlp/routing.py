@@ -152,7 +152,8 @@ def _mask_groups(
     scores: jax.Array, num_groups: int, kept_groups: int, num_best: int
 ) -> jax.Array:
     """(t, g): scores, and -inf outside the best `kept_groups` groups of each row."""
-    grouped = scores.reshape(scores.shape[0], num_groups, -1)
+    num_tokens, num_experts = scores.shape
+    grouped = scores.reshape(num_tokens, num_groups, num_experts // num_groups)
     num_best = min(num_best, grouped.shape[2])
     group_scores = jnp.sum(jax.lax.top_k(grouped, num_best)[0], axis=-1)
     kept = jax.lax.top_k(group_scores, kept_groups)[1]

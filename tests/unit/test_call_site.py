@@ -75,3 +75,12 @@ def test_call_site_puts_no_path_and_no_pointer_into_the_program():
     second = jax.jit(lambda x: scoped(x)).lower(X).as_text()
     assert first == second.replace("jit__lambda", "jit_scoped")
     assert __file__ not in first
+
+
+def test_call_site_names_are_strings():
+    for call in (
+        gg.grouped_gemm,
+        lambda *a, **kw: gg.grouped_mlp(*a[:2], W, a[2], **kw),
+    ):
+        with pytest.raises(TypeError, match=r"name must be a string or None; got 5\."):
+            call(X, W, SIZES, name=5)

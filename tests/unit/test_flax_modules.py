@@ -134,6 +134,16 @@ def test_flax_modules_learn():
     assert (last < 0.7 * first).all(), losses
 
 
+def test_flax_modules_of_linen_are_static_arguments():
+    """Options are a mapping, which no hash would have."""
+    x, linen = random_x(), linen_layer()
+    params = linen.init(jax.random.key(0), x)
+    apply = jax.jit(lambda layer, params, x: layer.apply(params, x), static_argnums=0)
+    out = apply(linen, params, x)
+    np.testing.assert_allclose(out, linen.apply(params, x), 1e-6, 1e-6)
+    assert hash(linen_layer()) == hash(linen)
+
+
 def test_flax_modules_errors_name_the_option():
     with pytest.raises(ValueError, match=r"^moe_mlp: top_k must be from 1 to 6"):
         nnx_layer(top_k=7)(random_x())

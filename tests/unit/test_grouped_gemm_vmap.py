@@ -160,6 +160,20 @@ def test_grouped_gemm_vmap_bad_offset_is_named(device, axes, offset_axis):
             assert rule in str(raised.value)
 
 
+def test_grouped_gemm_vmap_bad_offset_of_a_narrow_type_is_named(device):
+    """More groups than the type of the offset counts: none of them is bad for that."""
+    num_sizes = 300
+    rhs, sizes = np.ones((1, K, N), np.float32), np.zeros(num_sizes, np.int32)
+
+    def call(offset):
+        lhs = jnp.ones((2, K))
+        return gg.grouped_gemm(lhs, rhs, sizes, group_offset=offset, mode="sync")
+
+    assert jax.vmap(call)(jnp.array([100, 5], np.int8)).shape == (2, 2, N)
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="got -3"):
+        jax.block_until_ready(jax.vmap(call)(jnp.array([100, -3], np.int8)))
+
+
 def test_grouped_gemm_vmap_bad_offset_leaves_groups_without_rows(device):
     """As without vmap, where errors are recorded only; other entries keep theirs."""
     first = jnp.array([1, -1, 3], np.int8)

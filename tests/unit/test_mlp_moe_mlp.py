@@ -57,6 +57,14 @@ def test_moe_mlp_edges_all_tokens_in_one_expert():
     assert_close(out, moe_mlp_truth(*operands, 1), np.float32, H, F)
 
 
+@pytest.mark.parametrize(
+    "options", [{"interleaved": True}, {"num_expert_groups": 4, "top_k_groups": 2}]
+)
+def test_moe_mlp_edges_no_tokens_with_options(options):
+    operands = random_case(num_tokens=0)
+    assert moe_mlp(*operands, top_k=2, **options).shape == (0, H)
+
+
 def test_moe_mlp_edges_no_tokens():
     assert jit_moe_mlp(*random_case(num_tokens=0), top_k=2).shape == (0, H)
 

@@ -52,6 +52,16 @@ def test_permute_reads_any_integer_type(dtype):
     np.testing.assert_array_equal(group_sizes, permute_truth(tokens, expert_idx)[1])
 
 
+@pytest.mark.parametrize(("dtype", "num_experts"), [(np.int8, 128), (np.uint8, 256)])
+def test_permute_counts_more_experts_than_the_type_of_ids_holds(dtype, num_experts):
+    last = num_experts - 1
+    rows, sizes, _ = permute(
+        jnp.ones((2, 3)), np.array([[last], [0]], dtype), num_experts
+    )
+    assert sizes[0] == sizes[last] == 1
+    np.testing.assert_array_equal(rows, np.ones((2, 3)))
+
+
 def test_permute_drops_ids_past_the_last_expert():
     tokens, expert_idx = np.ones((2, 3), np.float32), np.array([[6, 0], [-7, 99]])
     rows, group_sizes, permutation = jit_permute(tokens, expert_idx, NUM_EXPERTS)
