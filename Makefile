@@ -27,11 +27,9 @@ help:
 install:
 	@$(install)
 
-# One BLAS thread unless the caller says otherwise: the products of a few rows are too small to
-# share, and on a busy machine threads that wait for each other take twenty times as long.
 decode:
 	@$(install)
-	@OPENBLAS_NUM_THREADS=$${OPENBLAS_NUM_THREADS:-1} $(VENV)/bin/graphsafe-gg decode $(ARGS)
+	@$(VENV)/bin/graphsafe-gg decode $(ARGS)
 
 test:
 	@$(install) --extras test --testing --jax '$(JAX)'

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# One thread for each BLAS: on a busy machine, figures of several are those of spinning.
+# One thread each, unless the caller says otherwise: on a busy machine several BLAS
+# threads spin, so a comparison with the loop would favour ours, which run on XLA's.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("NPROC", "1")
 
 import jit_step
 import numpy as np
@@ -138,6 +140,7 @@ def machine() -> dict:
         "python": platform.python_version(),
         "numpy_blas": f"{blas.get('name')} {blas.get('version')}",
         "blas_threads": os.environ["OPENBLAS_NUM_THREADS"],
+        "xla_threads": os.environ["NPROC"],
         "load_before": round(os.getloadavg()[0], 2),
         **{name: importlib.metadata.version(name) for name in packages},
     }

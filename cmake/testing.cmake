@@ -5,6 +5,7 @@
 set(GG_TESTING_SOURCES
   csrc/testing/bind_configs.cc
   csrc/testing/bind_conformance.cc
+  csrc/testing/bind_cpu.cc
   csrc/testing/bind_cublaslt.cc
   csrc/testing/bind_emulation.cc
   csrc/testing/bind_executor.cc

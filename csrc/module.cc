@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "cpu/grouped_gemm.h"
+#include "cpu/blas.h"
 #include "ffi/handlers.h"
 #include "ffi/registrations.h"
 #include "kernels/kernel_blobs.h"

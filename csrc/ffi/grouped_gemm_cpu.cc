@@ -33,25 +33,31 @@ std::vector<int64_t> checked_sizes(const ProductCall& call) {
   return sizes;
 }
 
+// XLA's own threads, the ones that its other operations on a CPU use.
+cpu::Workers workers_of(ffi::ThreadPool& pool) {
+  return {pool.num_threads(),
+          [&pool](std::function<void()> task) { pool.Schedule(std::move(task)); }};
+}
+
 }  // namespace
 
-ffi::Error grouped_gemm_cpu(GG_OPERANDS) {
+ffi::Error grouped_gemm_cpu(ffi::ThreadPool pool, GG_OPERANDS) {
   return fence([&] {
     const auto call = grouped_gemm_call(lhs, second, group_sizes, rest, *out, attributes);
     const Operands& operands = call.operands;
     const LocalGroups local = checked_groups(call);
     cpu::grouped_gemm(call.problem, operands.lhs, operands.rhs, operands.bias, checked_sizes(call),
-                      local, operands.out);
+                      local, operands.out, workers_of(pool));
   });
 }
 
-ffi::Error drhs_cpu(GG_OPERANDS) {
+ffi::Error drhs_cpu(ffi::ThreadPool pool, GG_OPERANDS) {
   return fence([&] {
     const auto call = drhs_call(lhs, second, group_sizes, rest, *out, attributes);
     const Operands& operands = call.operands;
     const LocalGroups local = checked_groups(call);
     cpu::grouped_drhs(call.problem, operands.lhs, operands.rhs, checked_sizes(call), local,
-                      operands.out);
+                      operands.out, workers_of(pool));
   });
 }
 

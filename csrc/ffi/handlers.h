@@ -52,8 +52,8 @@ ffi::Error group_sizes_ticket_execute(Stream stream, int32_t ordinal, Buffer gro
                                       Result ticket);
 
 // CPU: every mode is the same call, and a ticket is a plain copy of the sizes.
-ffi::Error grouped_gemm_cpu(GG_OPERANDS);
-ffi::Error drhs_cpu(GG_OPERANDS);
+ffi::Error grouped_gemm_cpu(ffi::ThreadPool pool, GG_OPERANDS);
+ffi::Error drhs_cpu(ffi::ThreadPool pool, GG_OPERANDS);
 ffi::Error group_sizes_copy_cpu(Buffer group_sizes, Result ticket);
 
 // What a handler does when a kernel recorded bad sizes in an earlier execution: log once, raise, or

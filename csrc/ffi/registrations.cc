@@ -35,6 +35,8 @@ auto cuda_execute() {
   return ffi::Ffi::Bind().Ctx<ffi::PlatformStream<Stream>>().Ctx<ffi::DeviceOrdinal>();
 }
 
+auto cpu_execute() { return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>(); }
+
 // XLA captures a call into a CUDA graph only if its execute handler has this trait. Each handler
 // named here launches a fixed number of nodes and never waits, allocates or reads a buffer.
 constexpr auto kGraphSafe = {ffi::Traits::kCmdBufferCompatible};
@@ -72,8 +74,8 @@ XLA_FFI_DEFINE_HANDLER(kGroupedGemmAsyncExecute, grouped_gemm_async_execute,
 XLA_FFI_DEFINE_HANDLER(kDrhsAsyncExecute, drhs_async_execute, bind_product(cuda_execute()));
 
 XLA_FFI_DEFINE_HANDLER(kCopyCpu, group_sizes_copy_cpu, bind_copy(ffi::Ffi::Bind()));
-XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_product(ffi::Ffi::Bind()));
-XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_product(ffi::Ffi::Bind()));
+XLA_FFI_DEFINE_HANDLER(kGroupedGemmCpu, grouped_gemm_cpu, bind_product(cpu_execute()));
+XLA_FFI_DEFINE_HANDLER(kDrhsCpu, drhs_cpu, bind_product(cpu_execute()));
 
 }  // namespace
 

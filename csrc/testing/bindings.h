@@ -15,5 +15,6 @@ void bind_handler_time(nanobind::module_& m);
 void bind_cublaslt(nanobind::module_& m);
 void bind_configs(nanobind::module_& m);
 void bind_emulation(nanobind::module_& m);
+void bind_cpu(nanobind::module_& m);
 
 }  // namespace graphsafe_gg::testing

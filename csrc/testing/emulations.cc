@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cpu/convert.h"
+#include "cpu/vector_kernels.h"
 #include "kernels/config.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernel_args.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/convert.h"
+#include "cpu/vector_kernels.h"
 #include "testing/sim_driver.h"
 
 namespace graphsafe_gg::testing {

@@ -15,5 +15,6 @@ NB_MODULE(_testing, m) {
   graphsafe_gg::testing::bind_cublaslt(m);
   graphsafe_gg::testing::bind_configs(m);
   graphsafe_gg::testing::bind_emulation(m);
+  graphsafe_gg::testing::bind_cpu(m);
   graphsafe_gg::bind_raw(m);
 }

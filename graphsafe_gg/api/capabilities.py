@@ -29,6 +29,7 @@ _NEWER = (
     "experimental",
     "the kernel for many rows is newer than the GPU tests on record",
 )
+_CPU_PATH = "own kernel for few rows a group, else BLAS"
 _PATHS = {
     "device": "one kernel that reads the sizes",
     "async": "cuBLASLt a group for few large groups, else that kernel",
@@ -69,7 +70,8 @@ def capability(
     if dtype not in DTYPES:
         return Capability(*key, "", "not built", f"no kernel multiplies {dtype}")
     if platform == "cpu":
-        return Capability(*key, "one BLAS call a group", *_STATUS["x86-64"])
+        path = "BLAS" if product == "drhs" else _CPU_PATH
+        return Capability(*key, path, *_STATUS["x86-64"])
     if architecture not in _STATUS:
         reason = "the kernels need cp.async and the bfloat16 mma of sm_80"
         return Capability(*key, "", "not built", reason)

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "cpu/convert.h"
+#include "cpu/vector_kernels.h"
 #include "testing/emulation/cluster.h"
 
 namespace graphsafe_gg::emulation {

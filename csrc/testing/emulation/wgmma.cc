@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu/convert.h"
+#include "cpu/vector_kernels.h"
 #include "testing/emulation/cluster.h"
 #include "testing/emulation/swizzle.h"
 

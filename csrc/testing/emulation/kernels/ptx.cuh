@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/convert.h"
+#include "cpu/vector_kernels.h"
 #include "testing/emulation/async_copies.h"
 #include "testing/emulation/cuda.h"
 #include "testing/emulation/thread_calls.h"
