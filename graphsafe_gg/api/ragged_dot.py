@@ -21,6 +21,8 @@ _BASIC = jax.lax.RaggedDotDimensionNumbers(
     rhs_group_dimensions=[0],
 )
 
+_NO_MESH = jax.sharding.AbstractMesh((), ())
+
 
 def ragged_dot(
     lhs: ArrayLike,
@@ -178,12 +180,10 @@ def _as_lax_would(lax_dot, plan, lhs, rhs, sizes, group_offset):
     shape = sizes.shape
     if group_offset is not None and plan.kind == "noncontracting" and plan.group:
         shape = (*shape[:-1], rhs.shape[plan.group[0]])
-    return jax.eval_shape(
-        lax_dot,
-        jax.ShapeDtypeStruct(lhs.shape, lhs.dtype),
-        jax.ShapeDtypeStruct(rhs.shape, rhs.dtype),
-        jax.ShapeDtypeStruct(shape, sizes.dtype),
-    )
+    types = ((lhs.shape, lhs.dtype), (rhs.shape, rhs.dtype), (shape, sizes.dtype))
+    # lax has no rule for explicit mesh axes; shapes and types do not need one.
+    with jax.sharding.use_abstract_mesh(_NO_MESH):
+        return jax.eval_shape(lax_dot, *(jax.ShapeDtypeStruct(*t) for t in types))
 
 
 def _common_type(op: str, lhs, rhs):

@@ -120,6 +120,14 @@ mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=explicit)
 with jax.set_mesh(mesh):
     for name in ("n", "k", "rows", "groups", "gradient, n"):
         results["explicit " + name] = run(*cases[name])
+    results["explicit ragged_dot"] = run(
+        gg.ragged_dot, (lhs, ()), (rhs, (None, None, "x")), sizes
+    )
+    contracting = jax.lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])
+    results["explicit ragged_dot_general"] = run(
+        lambda l, d, s: gg.ragged_dot_general(l, d, s, contracting),
+        (lhs, ()), (dout, (None, "x")), sizes
+    )
 mesh = auto
 
 @jax.shard_map(
@@ -163,6 +171,8 @@ def results():
         ("traced offset", "(None, 'x')"),
         ("async", "(None, 'x')"),
         ("explicit n", "(None, 'x')"),
+        ("explicit ragged_dot", "(None, 'x')"),
+        ("explicit ragged_dot_general", "(None, None, 'x')"),
         ("partly manual", "('y', 'x')"),
     ],
 )
