@@ -74,6 +74,12 @@ def group_sizes_of(
 
     Returns:
       GroupSizes of int32 counts, or, with `before`, the pair (before, GroupSizes).
+
+    Raises:
+      TypeError: expert_idx is not integer, or num_experts is no Python int.
+      ValueError: num_experts is negative.
+
+    Graph safety: as for copy_group_sizes.
     """
     op = "group_sizes_of"
     expert_idx = jnp.asarray(expert_idx)

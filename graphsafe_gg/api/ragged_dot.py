@@ -40,7 +40,7 @@ def ragged_dot(
       rhs: (g, k, n).
       group_sizes: (g,), any integer dtype.
       precision, preferred_element_type: as for ``jax.lax.dot``. Mixed operand types
-        promote as they do there; then the operands are cast first, which copies them.
+        promote as they do there; these and float8 are cast first, which copies them.
       group_offset: integer, scalar or (1,): group_sizes has all groups, and rhs those
         from this one on. (lax documents it, and does not implement it.)
       out_sharding: None. Constrain the result instead.
@@ -101,8 +101,8 @@ def ragged_dot_general(
     op = "ragged_dot"
     lhs, rhs, sizes = jnp.asarray(lhs), jnp.asarray(rhs), jnp.asarray(group_sizes)
     if out_sharding is not None:
-        rule, advice = "be None", "Use jax.lax.with_sharding_constraint on the result."
-        text = message(op, "out_sharding", rule, out_sharding, advice)
+        advice = "Use jax.lax.with_sharding_constraint on the result."
+        text = message(op, "out_sharding", "be None", out_sharding, advice)
         raise NotImplementedError(text)
     plan = _plan(lhs, rhs, ragged_dot_dimension_numbers)
     lax_dot = functools.partial(
@@ -124,7 +124,8 @@ def ragged_dot_general(
     lhs, rhs = _common_type(op, lhs, rhs)
     options = {"precision": precision, "group_offset": group_offset, "name": None}
     product = _noncontracting if plan.kind == "noncontracting" else _contracting
-    return product(plan, lhs, rhs, sizes, out.dtype, options)
+    dtype = np.dtype(np.float32) if out.dtype.itemsize == 1 else out.dtype
+    return product(plan, lhs, rhs, sizes, dtype, options).astype(out.dtype)
 
 
 class _Plan(NamedTuple):
@@ -187,20 +188,16 @@ def _as_lax_would(lax_dot, plan, lhs, rhs, sizes, group_offset):
 
 
 def _common_type(op: str, lhs, rhs):
-    """A type that holds both operands' values exactly."""
-    if lhs.dtype == rhs.dtype and jnp.issubdtype(lhs.dtype, jnp.floating):
+    """Both in a type that holds either's floats exactly; integers become float32."""
+    dtypes = [x.dtype for x in (lhs, rhs)]
+    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
+    if dtypes[0] == dtypes[1] and floats and dtypes[0].itemsize > 1:
         return lhs, rhs
-    floats = [x.dtype for x in (lhs, rhs) if jnp.issubdtype(x.dtype, jnp.floating)]
-    if not floats:
-        raise NotImplementedError(
-            message(
-                op,
-                "lhs or rhs",
-                "be floating-point",
-                f"{lhs.dtype} and {rhs.dtype}",
-                "Use jax.lax.ragged_dot, or cast them.",
-            )
-        )
+    if not floats or any(dtype.kind == "c" for dtype in dtypes):
+        got = " and ".join(map(str, dtypes))
+        advice = "Use jax.lax.ragged_dot, or cast them."
+        text = message(op, "lhs or rhs", "be floating-point", got, advice)
+        raise NotImplementedError(text)
     common = np.dtype(np.float32)
     if any(dtype.itemsize > common.itemsize for dtype in floats):
         common = max(floats, key=lambda dtype: dtype.itemsize)

@@ -31,7 +31,7 @@ class MoeMlp(linen.Module):
       kernel_init: of w_gate_up (g, h, 2 * f) and w_down (g, f, h).
       options: other options of `graphsafe_gg.moe_mlp`, by name: score,
         num_expert_groups, top_k_groups, renormalize, scaling_factor, interleaved,
-        recompute, mode and precision.
+        recompute, mode, precision and name.
     """
 
     intermediate: int

@@ -69,6 +69,20 @@ def test_ragged_dot_promotes_as_lax(device, lhs_type, rhs_type, preferred):
     assert_conforms(ours, theirs, 0.05)
 
 
+@pytest.mark.parametrize("rhs_type", [jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.bfloat16])
+@pytest.mark.parametrize("preferred", [None, jnp.float8_e4m3fn, jnp.float32])
+def test_ragged_dot_of_float8_multiplies_in_float32(device, rhs_type, preferred):
+    """Rounded once, to the type that lax gives."""
+    lhs = normal(12, 8, dtype=jnp.float8_e4m3fn)
+    rhs = normal(4, 8, 6, dtype=rhs_type, seed=1)
+    ours, theirs = both(lhs, rhs, SIZES, preferred_element_type=preferred)
+    wide = of_lax(lhs.astype(np.float32), rhs.astype(np.float32), SIZES)
+    assert ours.dtype == theirs.dtype
+    assert_conforms(ours, wide.astype(theirs.dtype), 1e-5)
+    gradient = jax.grad(lambda lhs: jnp.sum(gg.ragged_dot(lhs, rhs, SIZES)))(lhs)
+    assert gradient.dtype == lhs.dtype
+
+
 @pytest.mark.parametrize(
     "sizes", [[3, 0, 5, 2], [0, 0, 0, 0], [12, 0, 0, 0], [1, 1, 1, 1]]
 )
@@ -288,6 +302,8 @@ def test_ragged_dot_what_is_not_built():
     )
     with raises_text(NotImplementedError, text):
         gg.ragged_dot(lhs, rhs, sizes)
+    with raises_text(NotImplementedError, text.replace("int8 and", "complex64 and")):
+        gg.ragged_dot(lhs.astype(np.complex64), rhs, sizes)
     with pytest.raises(NotImplementedError, match="out_sharding must be None"):
         gg.ragged_dot(
             normal(4, 3),
