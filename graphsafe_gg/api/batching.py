@@ -112,7 +112,8 @@ def batch_drhs(bind, operands, dims, **params):
 def batch_copy(operands, dims):
     """No call can use the ticket of a vmapped copy, so none is made."""
     sizes = _batch_first(operands, dims)[0]
-    words = lowering.ticket_words(sizes[0])
+    one = jax.ShapeDtypeStruct(sizes.shape[1:], sizes.dtype)
+    words = lowering.ticket_words(one)
     return jnp.zeros((sizes.shape[0], words), np.uint32), 0
 
 

@@ -58,9 +58,16 @@ def _grouped_gemm_transpose(ct, lhs, rhs, sizes, *rest, **params):
     """A cotangent wider than the operands is rounded once, to their type."""
     if type(ct) is ad.Zero:
         return [None] * (3 + len(rest))
-    optional = unpack(params["optional"], rest).linear()
+    given = unpack(params["optional"], rest)
+    optional = given.linear()
     transpose_rhs, layer = params.pop("transpose_rhs"), params.pop("layer")
     params = {**params, "optional": optional.bits}
+    drest = [
+        _bias_transpose(ct, operand, sizes, optional, params)
+        if operand is given.bias and ad.is_undefined_primal(operand)
+        else None
+        for operand in rest
+    ]
     if ad.is_undefined_primal(lhs):
         dlhs = grouped_gemm_p.bind(
             ct.astype(rhs.dtype),
@@ -71,7 +78,9 @@ def _grouped_gemm_transpose(ct, lhs, rhs, sizes, *rest, **params):
             transpose_rhs=not transpose_rhs,
             layer=layer,
         )
-        return [dlhs, None, None] + [None] * len(rest)
+        return [dlhs, None, None, *drest]
+    if not ad.is_undefined_primal(rhs):
+        return [None, None, None, *drest]
     if rhs.aval.ndim == 4:
         raise_stacked_gradient()
     ct = ct.astype(lhs.dtype)
@@ -84,7 +93,23 @@ def _grouped_gemm_transpose(ct, lhs, rhs, sizes, *rest, **params):
         **{**params, "out_dtype": np.dtype(rhs.aval.dtype)},
         num_groups=rhs.aval.shape[0],
     )
-    return [None, drhs, None] + [None] * len(rest)
+    return [None, drhs, None, *drest]
+
+
+def _bias_transpose(ct, bias, sizes, optional, params):
+    """A column of ones, contracted with the rows. Only `jax.linear_transpose` asks."""
+    if bias.aval.ndim == 3:
+        raise_stacked_gradient("bias")
+    ct = ct.astype(bias.aval.dtype)
+    dbias = drhs_p.bind(
+        jnp.ones_like(ct, shape=(ct.shape[0], 1)),
+        ct,
+        sizes,
+        *optional.present(),
+        **{**params, "out_dtype": np.dtype(bias.aval.dtype)},
+        num_groups=bias.aval.shape[0],
+    )
+    return dbias.reshape(bias.aval.shape)
 
 
 def _drhs_transpose(ct, lhs, dout, sizes, *rest, **params):

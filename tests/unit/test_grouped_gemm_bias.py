@@ -123,3 +123,18 @@ def test_grouped_gemm_bias_errors(device):
     text = "grouped_gemm: bias must have lhs's dtype float32; got bfloat16. Cast it."
     with raises_text(TypeError, text):
         gg.grouped_gemm(*operands[:3], bias=bias.astype(jnp.bfloat16))
+
+
+@pytest.mark.parametrize("group_offset", [None, 1])
+def test_grouped_gemm_bias_has_a_transpose(device, group_offset):
+    """Of lhs and bias together the call is linear."""
+    (lhs, rhs, sizes, dout), bias = operands_and_bias()
+    rhs, bias = (rhs, bias) if group_offset is None else (rhs[1:3], bias[1:3])
+
+    def call(lhs, bias):
+        return gg.grouped_gemm(lhs, rhs, sizes, bias=bias, group_offset=group_offset)
+
+    transposed = jax.linear_transpose(call, lhs, bias)(dout)
+    _, pullback = jax.vjp(call, lhs, bias)
+    for got, wanted in zip(transposed, pullback(dout), strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -232,6 +232,12 @@ def test_grouped_gemm_vmap_of_copied_sizes(device):
     np.testing.assert_array_equal(out, plain)
 
 
+def test_grouped_gemm_vmap_of_no_copies():
+    copied = jax.vmap(gg.copy_group_sizes)(jnp.zeros((0, G), np.int32))
+    one = gg.copy_group_sizes(jnp.zeros(G, np.int32))
+    assert copied.ticket.shape == (0, *one.ticket.shape)
+
+
 def test_grouped_gemm_vmap_of_a_stack(device):
     arrays = operands((0, None, None))
     stack = np.stack([arrays[1], -arrays[1]])
