@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -20,6 +21,8 @@ constexpr int64_t kStreamingRows = 64;
 constexpr int64_t kStreamingCols = 256;
 constexpr int64_t kBlasRows = 512;
 constexpr int64_t kBlasCols = 512;
+// Weight gradients of few rows are mostly written: long rows of the result are written faster.
+constexpr int64_t kGradientCols = 2048;
 
 // Elements read and written that are worth another thread.
 constexpr int64_t kElementsPerThread = int64_t{1} << 15;
@@ -78,13 +81,18 @@ class BlockList {
 
 class Plan {
  public:
-  void add(const Block& group) { (is_streamed(group) ? streaming_ : blas_).add(group); }
+  void add(const Block& group) {
+    BlockList& by_blas = group.lhs.is_transposed ? gradients_ : blas_;
+    (is_streamed(group) ? streaming_ : by_blas).add(group);
+  }
 
   void run(const Workers& workers) const {
     run(streaming_, multiply_streaming, workers);
-    if (blas_.size() == 0) return;
+    if (blas_.size() + gradients_.size() == 0) return;
     const SingleThreadedBlas single;
-    run(blas_, multiply_blas, single.holds() ? workers : Workers{});
+    for (const BlockList& blocks : {std::cref(blas_), std::cref(gradients_)}) {
+      run(blocks, multiply_blas, single.holds() ? workers : Workers{});
+    }
   }
 
  private:
@@ -96,6 +104,7 @@ class Plan {
 
   BlockList streaming_{kStreamingRows, kStreamingCols};
   BlockList blas_{kBlasRows, kBlasCols};
+  BlockList gradients_{kBlasRows, kGradientCols};
 };
 
 void check_blas_dims(const Problem& problem) {
