@@ -114,10 +114,9 @@ void read_common(ProductCall& call, const ffi::AnyBuffer& lhs, const ffi::AnyBuf
   }
 }
 
-void check_indices(ProductCall& call) {
+void check_static_indices(const ProductCall& call) {
   const IndexOperand& offset = call.operands.group_offset;
   const IndexOperand& layer = call.operands.layer;
-  call.problem.has_traced_index = offset.address != nullptr || layer.address != nullptr;
   const SizeErrorRecord error =
       find_index_error(call.problem, offset.address == nullptr ? offset.value : 0,
                        layer.address == nullptr ? layer.value : 0);
@@ -193,7 +192,7 @@ ProductCall grouped_gemm_call(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& r
       reader.next_index(kGroupOffsetOperand, "group_offset", attributes.group_offset);
   call.operands.layer = reader.next_index(kLayerOperand, "layer", attributes.layer);
   reader.check_all_read();
-  check_indices(call);
+  check_static_indices(call);
   return call;
 }
 
@@ -225,7 +224,7 @@ ProductCall drhs_call(const ffi::AnyBuffer& lhs, const ffi::AnyBuffer& dout,
   call.operands.group_offset =
       reader.next_index(kGroupOffsetOperand, "group_offset", attributes.group_offset);
   reader.check_all_read();
-  check_indices(call);
+  check_static_indices(call);
   return call;
 }
 

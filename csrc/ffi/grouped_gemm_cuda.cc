@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device mode on CUDA. Execute is captured into graphs: it launches and returns, and nothing in it
 // depends on what buffers hold.
+#include <atomic>
+
 #include "ffi/handlers.h"
 #include "runtime/check.h"
+#include "runtime/group_sizes.h"
 #include "runtime/launch.h"
 
 namespace graphsafe_gg {
 namespace {
+
+std::atomic<OnBadSizes> g_on_bad_sizes{OnBadSizes::kLog};
 
 void initialize(int ordinal, const ProductCall& call) {
   DeviceState& device = DeviceState::initialize(ordinal);
@@ -15,7 +20,16 @@ void initialize(int ordinal, const ProductCall& call) {
   site.executions.fetch_add(1, std::memory_order_relaxed);
   load_kernels(device, call.problem, /*has_known_sizes=*/false);
   // Under replay this is the only host code that sees what a kernel recorded.
-  meet_recorded_error(site);
+  const auto error = site.error();
+  if (!error) return;
+  const OnBadSizes policy = g_on_bad_sizes.load(std::memory_order_relaxed);
+  if (policy == OnBadSizes::kRaise) {
+    site.clear_error();
+    throw InvalidArgument(describe_size_error(*error, site.id));
+  }
+  if (policy == OnBadSizes::kLog && !site.has_logged.exchange(true)) {
+    report_once(describe_size_error(*error, site.id));
+  }
 }
 
 void execute(int ordinal, const ProductCall& call, CUstream stream) {
@@ -29,6 +43,10 @@ void execute(int ordinal, const ProductCall& call, CUstream stream) {
 }
 
 }  // namespace
+
+void set_on_bad_sizes(OnBadSizes policy) {
+  g_on_bad_sizes.store(policy, std::memory_order_relaxed);
+}
 
 ffi::Error grouped_gemm_device_initialize(int32_t ordinal, GG_OPERANDS) {
   return fence([&] {

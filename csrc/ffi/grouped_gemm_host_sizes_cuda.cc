@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The graphsafe_gg authors
 // SPDX-License-Identifier: Apache-2.0
 // Sync and async mode on CUDA: the host knows the sizes when it launches. The project's kernels
-// still compute from the device's sizes; the host's choose the launch and raise errors early. A
-// traced group_offset or layer chooses nothing: async mode leaves it to the kernel, as device mode.
+// still compute from the device's sizes; the host's choose the launch and raise errors early.
 #include <algorithm>
 
 #include "ffi/handlers.h"
@@ -23,13 +22,11 @@ void check_error(const SizeErrorRecord& error, const ProductCall& call) {
 
 void initialize(int32_t ordinal, const ProductCall& call) {
   DeviceState& device = DeviceState::initialize(ordinal);
-  Site& site = device.sites().at(call.site());
-  site.executions.fetch_add(1, std::memory_order_relaxed);
+  device.sites().at(call.site()).executions.fetch_add(1);
   prepare_host_launch(device, call.problem);
   const ContextGuard guard(cuda_api(), device.context(), device.ordinal());
   device.size_copies().reserve(static_cast<size_t>(
       std::max<int64_t>(sizes_of(call).payload_bytes(), size_bytes(IndexType::kS64))));
-  meet_recorded_error(site);
 }
 
 // Its value on the host: copied now, and waited for, if only the device has it.
@@ -65,6 +62,10 @@ void execute_async(int32_t ordinal, const ProductCall& call, CUstream stream) {
   Site& site = device.sites().at(call.site());
   if (call.ticket == nullptr) throw InvalidArgument("grouped_gemm: the ticket is missing.");
   if (call.attributes.fallback != 0) site.count(static_cast<Fallback>(call.attributes.fallback));
+  if (call.operands.group_offset.address != nullptr || call.operands.layer.address != nullptr) {
+    site.count(Fallback::kTracedIndex);
+  }
+  check_indices(device, call, site, stream);
   HostSizes host = wait_for_ticket(device, sizes_of(call), call.ticket, site, stream);
   if (host.fallback != Fallback::kNone) site.count(host.fallback);
   SizeErrorRecord error = find_size_error(host.sizes, call.problem.m);

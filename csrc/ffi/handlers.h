@@ -56,11 +56,9 @@ ffi::Error grouped_gemm_cpu(ffi::ThreadPool pool, GG_OPERANDS);
 ffi::Error drhs_cpu(ffi::ThreadPool pool, GG_OPERANDS);
 ffi::Error group_sizes_copy_cpu(Buffer group_sizes, Result ticket);
 
-// What a handler does when a kernel recorded bad sizes in an earlier execution: log once, raise, or
-// leave it to the caller's check.
+// What a device handler does when a kernel recorded bad sizes in an earlier execution: log once,
+// raise, or leave it to the caller's check.
 enum class OnBadSizes { kLog, kRaise, kCheck };
 void set_on_bad_sizes(OnBadSizes policy);
-// Initialize stage. Throws InvalidArgument where the policy is to raise.
-void meet_recorded_error(Site& site);
 
 }  // namespace graphsafe_gg

@@ -23,7 +23,6 @@ struct Problem {
   // kMGrouped: rhs is (g, n, k) instead of (g, k, n). Unused by kKGrouped, which swaps operands.
   bool transpose_rhs;
   bool has_bias;
-  bool has_traced_index;   // of group_offset and layer, one that only the device knows
   int64_t num_layers = 1;  // of stacked rhs and bias
   int64_t num_sizes;       // entries of group_sizes: of all groups
   int64_t num_groups;      // of them, those whose matrices rhs or the result holds

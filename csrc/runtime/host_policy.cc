@@ -37,8 +37,7 @@ bool has_aligned_rows(const Problem& problem) {
 // What holds for any sizes and cannot be forced.
 HostPath possible_path(const Problem& problem, CublasLtUse use) {
   if (use == CublasLtUse::kOff) return HostPath::kOff;
-  if (problem.has_bias || problem.has_traced_index || problem.num_sizes != problem.num_groups ||
-      problem.num_layers != 1) {
+  if (problem.has_bias || problem.num_sizes != problem.num_groups || problem.num_layers != 1) {
     return HostPath::kOperands;
   }
   if (problem.out_dtype != problem.dtype && problem.out_dtype != DType::kF32) {

@@ -23,6 +23,8 @@ const char* to_string(Fallback reason) {
       return "slot rewritten";
     case Fallback::kSuspect:
       return "copied sizes suspect";
+    case Fallback::kTracedIndex:
+      return "traced group_offset or layer";
   }
   return "unknown";
 }

@@ -28,8 +28,9 @@ enum class Fallback : uint8_t {
   kNoSlot,       // slots are used up, or XLA moved the ticket
   kTorn,         // the slot was rewritten while it was read
   kSuspect,      // the copied sizes are bad: checked against the operand before raising
+  kTracedIndex,  // a traced group_offset or layer: copied at the call, to be checked
 };
-constexpr size_t kNumFallbacks = 6;
+constexpr size_t kNumFallbacks = 7;
 const char* to_string(Fallback reason);
 
 struct WaitCounters {

@@ -30,8 +30,8 @@ DType dtype_of_name(const std::string& name) {
 
 std::string path_of(const std::vector<int64_t>& sizes, int64_t m, int64_t k, int64_t n,
                     const std::string& dtype, const std::string& out_dtype, bool is_drhs,
-                    const std::string& use, bool static_only, bool has_bias, bool has_traced_index,
-                    int64_t num_layers, int64_t num_groups) {
+                    const std::string& use, bool static_only, bool has_bias, int64_t num_layers,
+                    int64_t num_groups) {
   Problem problem{};
   problem.product = is_drhs ? Product::kKGrouped : Product::kMGrouped;
   problem.dtype = dtype_of_name(dtype);
@@ -39,7 +39,6 @@ std::string path_of(const std::vector<int64_t>& sizes, int64_t m, int64_t k, int
   problem.num_sizes = static_cast<int64_t>(sizes.size());
   problem.num_groups = num_groups < 0 ? problem.num_sizes : num_groups;
   problem.has_bias = has_bias;
-  problem.has_traced_index = has_traced_index;
   problem.num_layers = num_layers;
   problem.m = m;
   problem.k = k;
@@ -90,8 +89,7 @@ void bind_cublaslt(nb::module_& m) {
   m.def("host_path", &path_of, nb::arg("sizes"), nb::kw_only(), nb::arg("m"), nb::arg("k"),
         nb::arg("n"), nb::arg("dtype") = "bfloat16", nb::arg("out_dtype") = "bfloat16",
         nb::arg("is_drhs") = false, nb::arg("use") = "auto", nb::arg("static_only") = false,
-        nb::arg("has_bias") = false, nb::arg("has_traced_index") = false, nb::arg("num_layers") = 1,
-        nb::arg("num_groups") = -1);
+        nb::arg("has_bias") = false, nb::arg("num_layers") = 1, nb::arg("num_groups") = -1);
   m.def("row_bucket", &row_bucket, nb::arg("rows"));
   m.def(
       "set_cublaslt_use", [](const std::string& use) { set_cublaslt_use(use_named(use)); },

@@ -147,7 +147,7 @@ def _notes(params, optional, platform: str, has_more: bool) -> Iterator[str]:
         yield "no copy_group_sizes in front: copies the sizes at the call"
     if has_more:
         yield "no cuBLASLt with bias, group_offset or layer"
-    if params["mode"] == "sync" and optional.linear().bits != 0:
+    if optional.group_offset is not None or optional.layer is not None:
         yield "waits for the traced group_offset or layer too"
 
 

@@ -75,8 +75,7 @@ def grouped_gemm(
         a stacked rhs or bias.
       GroupSizesError: an earlier execution of this call site recorded bad sizes.
       jax.errors.JaxRuntimeError: bad sizes seen by the host ("sync" and "async", or any
-        mode on a CPU), before any launch; a bad traced group_offset or layer in "sync"
-        or on a CPU. jit's compiled path raises the same text as a
+        mode on a CPU), before any launch. jit's compiled path raises the same text as a
         ValueError: design/errors.md.
 
     Under jit, scan, checkpoint: yes. grad and jvp of any order: yes, in lhs, rhs and
@@ -92,8 +91,8 @@ def grouped_gemm(
     negative size counts as 0 and a group is cut to the rows that are left; a traced
     group_offset out of range leaves rows without a matrix, and a layer out of range all
     rows, which are then zeros. The first such error is recorded for ``check()``.
-    "async" and "sync" split the graph at the call. "async" waits for the sizes alone
-    and treats a traced group_offset or layer as "device" does; "sync" waits for it too.
+    "async" and "sync" split the graph at the call; they wait for a traced group_offset
+    or layer, too.
 
     Cost: no workspace; one launch for the result and one for each gradient. Where the
     host knows the sizes and groups are few and large, one GEMM a group instead.
