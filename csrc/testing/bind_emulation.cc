@@ -102,8 +102,6 @@ nb::tuple emulate(Simulation& simulation, const std::string& symbol, const nb::b
     args.guard_stamp = static_cast<const uint64_t*>(hold(memory, "stamp", bytes, 0));
     args.expected_stamp = kExpectedStamp;
   }
-  Buffer& out = memory.add("out", out_bytes, misalignment);
-  args.out = out.data();
   SiteRecord record{};
   args.error = &record.error;
   args.guard_trips = &record.guard_trips;
@@ -118,6 +116,10 @@ nb::tuple emulate(Simulation& simulation, const std::string& symbol, const nb::b
   args.out_dtype = index_of(kDTypes, out_dtype);
 
   const Problem problem = sim::problem_of(symbol, args);
+  const auto elements = misalignment / static_cast<size_t>(size_bytes(problem.dtype));
+  Buffer& out =
+      memory.add("out", out_bytes, elements * static_cast<size_t>(size_bytes(problem.out_dtype)));
+  args.out = out.data();
   const Config config = config_of(kernel, problem);
   TensorMaps maps{};
   if (config.cluster_size > 0) {

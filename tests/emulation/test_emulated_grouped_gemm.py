@@ -71,11 +71,16 @@ def test_grouped_gemm_has_the_same_bits_in_every_tile_shape(sim, family):
 @pytest.mark.parametrize("out_dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("kernel", kernels("_m64", "_gkn", without="_wgmma"))
 def test_grouped_gemm_of_every_result_type_with_bias(sim, kernel, out_dtype):
-    product = Product(kernel, [20, 50], m=80, has_bias=True, n=139)
+    # Of 8 groups, biases end at a page that cannot be read: at odd seeds, if aligned.
+    product = Product(kernel, [20, 50, 0, 0, 0, 0, 0, 3], m=80, has_bias=True, n=139)
     for elements in MISALIGNMENTS:
-        misalignment = elements * product.lhs.itemsize
-        out = product.run(sim, out_dtype=np.dtype(out_dtype), misalignment=misalignment)
-        assert_close(out.out, product.truth())
+        result = product.run(
+            sim,
+            out_dtype=np.dtype(out_dtype),
+            misalignment=elements * product.lhs.itemsize,
+            seed=elements + 1,
+        )
+        assert_close(result.out, product.truth())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

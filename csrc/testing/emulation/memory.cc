@@ -15,7 +15,7 @@ namespace graphsafe_gg::emulation {
 namespace {
 
 constexpr unsigned char kPoison = 0xff;  // NaN in every type of float, -1 in those of integers
-constexpr size_t kAlignment = 256;
+constexpr size_t kAlignment = 16;  // as little as any kernel asks of operands that are aligned
 constexpr size_t kGuardBytes = size_t{1} << 20;
 
 size_t round_up(size_t value, size_t multiple) {

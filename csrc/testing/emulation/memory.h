@@ -11,7 +11,7 @@ namespace graphsafe_gg::emulation {
 
 class Buffer {
  public:
-  // Starts `misalignment` bytes past a multiple of 256, as close to the unreadable page before it
+  // Starts `misalignment` bytes past a multiple of 16, as close to the unreadable page before it
   // (`is_low`) or behind it as that allows.
   Buffer(std::string name, size_t size_bytes, size_t misalignment, bool is_low);
   ~Buffer();
