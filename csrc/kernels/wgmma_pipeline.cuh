@@ -177,6 +177,10 @@ class WgmmaPipeline : protected Shape {
   }
   __device__ const Kernel& kernel() const { return static_cast<const Kernel&>(*this); }
 
+  // Of the producers. A thread that copies nothing must not wait for a stage: it could miss its
+  // turn.
+  __device__ bool is_copier() const { return threadIdx.x == 0 || !maps_.is_valid; }
+
   __device__ static void sync_all() {
     if constexpr (kCluster > 1) {
       ptx::cluster_sync();
@@ -209,8 +213,9 @@ class WgmmaPipeline : protected Shape {
       const WgmmaTile tile = queue_.ring[slot];
       slot = (slot + 1) % kWgmmaRingTiles;
       if (tile.num_steps == 0) {
+        if (!is_copier()) return;
         ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
-        if (threadIdx.x == 0 || !maps_.is_valid) ptx::barrier_arrive(full(at.stage));
+        ptx::barrier_arrive(full(at.stage));
         return;
       }
       copy(tile, at);
@@ -219,11 +224,13 @@ class WgmmaPipeline : protected Shape {
 
   __device__ __forceinline__ void copy(const WgmmaTile& tile, Position& at) const {
     for (int step = 0; step < tile.num_steps; ++step) {
-      ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
-      if (!maps_.is_valid) {
-        copy_elements(tile, at.stage, step * Shape::kBlockK);
-      } else if (threadIdx.x == 0) {
-        kernel().copy_boxes(tile, at.stage, step * Shape::kBlockK);
+      if (is_copier()) {
+        ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
+        if (maps_.is_valid) {
+          kernel().copy_boxes(tile, at.stage, step * Shape::kBlockK);
+        } else {
+          copy_elements(tile, at.stage, step * Shape::kBlockK);
+        }
       }
       __syncwarp();
       at.advance();

@@ -46,10 +46,8 @@ class WgmmaTransposed : public WgmmaPipeline<WgmmaTransposed<Shape>, Shape> {
  private:
   __device__ TilesOf tiles_of() const { return {ceil_div(args_.n, kClusterCols)}; }
 
-  // Up to as many tiles as a tile has steps share their rows out evenly: with more, rounding up to
-  // whole steps could leave the last one without rows.
+  // The tiles of a group share its rows out evenly, in whole steps.
   __device__ static int32_t rows_of_tile(int64_t rows, int64_t num_m_tiles) {
-    if (num_m_tiles > kMaxSteps) return kBlockM;
     const auto even = static_cast<int32_t>(divide(rows + num_m_tiles - 1, num_m_tiles));
     return (even + kRowStep - 1) / kRowStep * kRowStep;
   }

@@ -66,7 +66,7 @@ def test_wgmma_of_tiles_that_a_cluster_shares_out(sim, kernel, rows):
 @pytest.mark.parametrize("rows", [31, 33, 97, 161, 225, 300, 520, 1030, 1800, 2070])
 @pytest.mark.parametrize("kernel", TRANSPOSED)
 def test_wgmma_transposed_of_every_number_of_steps(sim, kernel, rows):
-    """Rows come in steps of 32; few tiles share them out evenly, many do not."""
+    """Rows come in steps of 32, and tiles share them out evenly."""
     product = Product(kernel, [rows, 5], m=rows + 9, k=8, n=8)
     for seed in SEEDS[:2]:
         out = product.run(sim, seed=seed, num_sms=4).out
