@@ -37,6 +37,7 @@ class WgmmaGemm : public WgmmaPipeline<WgmmaGemm<Shape>, Shape> {
   };
 
  public:
+  static constexpr bool kIsTransposed = false;
   using Pipeline::Pipeline;
 
  private:
@@ -162,14 +163,3 @@ class WgmmaGemm : public WgmmaPipeline<WgmmaGemm<Shape>, Shape> {
 };
 
 }  // namespace graphsafe_gg
-
-#define GG_WGMMA_GEMM(prefix, type, transpose_rhs, bm, bn, bk, stages, threads, per_sm, cluster) \
-  extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(threads, per_sm)  \
-      GG_WGMMA_NAME(prefix, bm, bn, bk, stages, cluster)(                                        \
-          const __grid_constant__ graphsafe_gg::KernelArgs args,                                 \
-          const __grid_constant__ graphsafe_gg::TensorMaps maps) {                               \
-    extern __shared__ __align__(1024) unsigned char gg_smem[];                                   \
-    using Shape = graphsafe_gg::WgmmaShape<type, transpose_rhs, bm, bn, bk, stages, threads,     \
-                                           per_sm, cluster>;                                     \
-    graphsafe_gg::WgmmaGemm<Shape>(args, maps, gg_smem).run();                                   \
-  }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/wgmma_gemm.cuh"
 
-#define GG_GKN(...) GG_WGMMA_GEMM(gg_fwd_f16_gkn_wgmma, graphsafe_gg::ptx::F16, false, __VA_ARGS__)
-#define GG_GNK(...) GG_WGMMA_GEMM(gg_fwd_f16_gnk_wgmma, graphsafe_gg::ptx::F16, true, __VA_ARGS__)
+#define GG_GKN(...) \
+  GG_WGMMA_KERNEL(WgmmaGemm, gg_fwd_f16_gkn_wgmma, graphsafe_gg::ptx::F16, false, __VA_ARGS__)
+#define GG_GNK(...) \
+  GG_WGMMA_KERNEL(WgmmaGemm, gg_fwd_f16_gnk_wgmma, graphsafe_gg::ptx::F16, true, __VA_ARGS__)
 GG_FWD_WGMMA_TILES(GG_GKN)
 GG_FWD_WGMMA_TILES(GG_GNK)

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/wgmma_transposed.cuh"
 
-#define GG_GKN(...) \
-  GG_WGMMA_TRANSPOSED(gg_fwd_bf16_gkn_wgmmat, graphsafe_gg::ptx::Bf16, false, __VA_ARGS__)
-#define GG_GNK(...) \
-  GG_WGMMA_TRANSPOSED(gg_fwd_bf16_gnk_wgmmat, graphsafe_gg::ptx::Bf16, true, __VA_ARGS__)
+#define GG_GKN(...)                                                                        \
+  GG_WGMMA_KERNEL(WgmmaTransposed, gg_fwd_bf16_gkn_wgmmat, graphsafe_gg::ptx::Bf16, false, \
+                  __VA_ARGS__)
+#define GG_GNK(...)                                                                       \
+  GG_WGMMA_KERNEL(WgmmaTransposed, gg_fwd_bf16_gnk_wgmmat, graphsafe_gg::ptx::Bf16, true, \
+                  __VA_ARGS__)
 GG_FWD_WGMMA_TRANSPOSED_TILES(GG_GKN)
 GG_FWD_WGMMA_TRANSPOSED_TILES(GG_GNK)

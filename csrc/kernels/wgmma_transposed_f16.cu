@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/wgmma_transposed.cuh"
 
-#define GG_GKN(...) \
-  GG_WGMMA_TRANSPOSED(gg_fwd_f16_gkn_wgmmat, graphsafe_gg::ptx::F16, false, __VA_ARGS__)
+#define GG_GKN(...)                                                                      \
+  GG_WGMMA_KERNEL(WgmmaTransposed, gg_fwd_f16_gkn_wgmmat, graphsafe_gg::ptx::F16, false, \
+                  __VA_ARGS__)
 #define GG_GNK(...) \
-  GG_WGMMA_TRANSPOSED(gg_fwd_f16_gnk_wgmmat, graphsafe_gg::ptx::F16, true, __VA_ARGS__)
+  GG_WGMMA_KERNEL(WgmmaTransposed, gg_fwd_f16_gnk_wgmmat, graphsafe_gg::ptx::F16, true, __VA_ARGS__)
 GG_FWD_WGMMA_TRANSPOSED_TILES(GG_GKN)
 GG_FWD_WGMMA_TRANSPOSED_TILES(GG_GNK)

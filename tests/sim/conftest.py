@@ -56,3 +56,26 @@ def cublaslt():
 def machine(cublaslt, simulate):
     """Opens a simulation that closes before the library."""
     return simulate
+
+
+@pytest.fixture
+def raw_on_the_simulation(monkeypatch):
+    """The raw interface calls the extension that holds the simulated driver."""
+    from graphsafe_gg import _ffi, _testing
+
+    names = ("RawSlot", "raw_problem", "raw_configs", "raw_initialize", "raw_launch")
+    for name in names:
+        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
+
+
+@pytest.fixture
+def stream(sim):
+    """A stream of the caller's."""
+    from raw_calls import Stream
+
+    from graphsafe_gg import _testing
+
+    opened = Stream(sim)
+    yield opened
+    sim.drain()
+    _testing.destroy_stream(opened.address)

@@ -9,8 +9,6 @@ from simulated import expected_drhs, expected_gemm
 
 from graphsafe_gg import _testing, raw
 
-RAW_NAMES = ("RawSlot", "raw_problem", "raw_configs", "raw_initialize", "raw_launch")
-
 
 class Stream:
     def __init__(self, sim, device=0):

@@ -6,16 +6,12 @@ import contextlib
 
 import numpy as np
 import pytest
-from raw_calls import RAW_NAMES, Layer, Stream, graph_of
+from raw_calls import Layer, Stream, graph_of
 from simulated import OUT_OF_MEMORY
 
-from graphsafe_gg import _ffi, _testing, raw
+from graphsafe_gg import _testing, raw
 
-
-@pytest.fixture(autouse=True)
-def _on_the_simulation(monkeypatch):
-    for name in RAW_NAMES:
-        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
+pytestmark = pytest.mark.usefixtures("raw_on_the_simulation")
 
 
 @contextlib.contextmanager

@@ -5,27 +5,14 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from raw_calls import RAW_NAMES, Stream
 from simulated import expected_gemm
 
-from graphsafe_gg import _ffi, _testing, raw
+from graphsafe_gg import raw
+
+pytestmark = pytest.mark.usefixtures("raw_on_the_simulation")
 
 G, K, N = 2, 16, 8
 FEW, MANY = ([3, 2], 6), ([300, 50], 400)
-
-
-@pytest.fixture(autouse=True)
-def _on_the_simulation(monkeypatch):
-    for name in RAW_NAMES:
-        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
-
-
-@pytest.fixture
-def stream(sim):
-    opened = Stream(sim)
-    yield opened
-    sim.drain()
-    _testing.destroy_stream(opened.address)
 
 
 class Product:

@@ -3,19 +3,15 @@
 """Kernels that may start before the one in front of them on the stream has ended."""
 
 import pytest
-from raw_calls import RAW_NAMES, Layer, Stream, graph_of
+from raw_calls import Layer, Stream, graph_of
 
-from graphsafe_gg import _ffi, _testing, raw
+from graphsafe_gg import _testing, raw
+
+pytestmark = pytest.mark.usefixtures("raw_on_the_simulation")
 
 EARLY, PLAIN = "cuLaunchKernelEx", "cuLaunchKernel"
 UNKNOWN = 999
 ALL_SIZES = ([1, 2, 3], [6, 0, 0], [0, 0, 0], [0, 1, 0])
-
-
-@pytest.fixture(autouse=True)
-def _on_the_simulation(monkeypatch):
-    for name in RAW_NAMES:
-        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
 
 
 class EarlyLayer(Layer):

@@ -3,9 +3,11 @@
 """Each driver call behind a raw copy fails once: a clear error, and the next works."""
 
 import pytest
-from raw_calls import RAW_NAMES, Layer, Stream, graph_of
+from raw_calls import Layer, Stream, graph_of
 
-from graphsafe_gg import _ffi, _testing, raw
+from graphsafe_gg import _testing, raw
+
+pytestmark = pytest.mark.usefixtures("raw_on_the_simulation")
 
 UNKNOWN = 999
 MAKE = ["cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuEventCreate"]
@@ -15,23 +17,9 @@ CAPTURED = [*COPY, "cuUserObjectCreate", "cuGraphRetainUserObject"]
 WAIT = ["cuEventQuery", "cuThreadExchangeStreamCaptureMode"]
 
 
-@pytest.fixture(autouse=True)
-def _on_the_simulation(monkeypatch):
-    for name in RAW_NAMES:
-        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
-
-
 @pytest.fixture
 def layer(sim):
     return Layer(sim)
-
-
-@pytest.fixture
-def stream(sim):
-    opened = Stream(sim)
-    yield opened
-    sim.drain()
-    _testing.destroy_stream(opened.address)
 
 
 def copy(layer, stream):

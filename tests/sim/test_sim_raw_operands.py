@@ -4,31 +4,19 @@
 
 import numpy as np
 import pytest
-from raw_calls import RAW_NAMES, Stream, graph_of
+from raw_calls import graph_of
 from simulated import expected_drhs
 
-from graphsafe_gg import _ffi, _testing, raw
+from graphsafe_gg import _testing, raw
 from graphsafe_gg.api.call_site import call_site
+
+pytestmark = pytest.mark.usefixtures("raw_on_the_simulation")
 
 M, K, N = 9, 4, 3
 ALL, LOCAL, LAYERS = 5, 2, 3
 SIZES = np.array([1, 3, 0, 2, 1], np.int32)
 STARTS = np.concatenate([[0], np.cumsum(SIZES)])
 OFFSETS = range(ALL - LOCAL + 1)
-
-
-@pytest.fixture(autouse=True)
-def _on_the_simulation(monkeypatch):
-    for name in RAW_NAMES:
-        monkeypatch.setattr(_ffi, name, getattr(_testing, name))
-
-
-@pytest.fixture
-def stream(sim):
-    opened = Stream(sim)
-    yield opened
-    sim.drain()
-    _testing.destroy_stream(opened.address)
 
 
 class Operands:
