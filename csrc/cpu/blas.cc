@@ -14,8 +14,10 @@
 namespace graphsafe_gg::cpu {
 namespace {
 
-// Of the float32 copy of 16-bit weights.
+// Of a float32 copy of a 16-bit operand.
 constexpr int64_t kPanelElements = int64_t{1} << 19;
+// Of one sgemm, which counts in 32 bits.
+constexpr int64_t kMaxBlasDepth = int64_t{1} << 20;
 
 std::atomic<Sgemm*> g_sgemm{nullptr};
 
@@ -32,8 +34,9 @@ struct SingleThreadScopes {
   int num_threads_before = 0;
 };
 
+// Leaked: XLA's threads may still compute at exit.
 SingleThreadScopes& scopes() {
-  static SingleThreadScopes scopes;
+  static auto& scopes = *new SingleThreadScopes;
   return scopes;
 }
 
@@ -48,7 +51,11 @@ ThreadControl find_thread_control(Sgemm* sgemm) {
     const std::string name = std::string(prefix) + "openblas_";
     void* get = dlsym(module, (name + "get_num_threads").c_str());
     void* set = dlsym(module, (name + "set_num_threads").c_str());
-    if (get == nullptr || set == nullptr) continue;
+    void* get_parallel = dlsym(module, (name + "get_parallel").c_str());
+    if (get == nullptr || set == nullptr || get_parallel == nullptr) continue;
+    // With OpenMP each calling thread has a number of its own.
+    constexpr int kThreadsOfItsOwn = 1;
+    if (reinterpret_cast<int (*)()>(get_parallel)() != kThreadsOfItsOwn) continue;
     found = {reinterpret_cast<int (*)()>(get), reinterpret_cast<void (*)(int)>(set)};
     break;
   }
@@ -110,8 +117,9 @@ void multiply_blas(const Block& b, Scratch& scratch) {
   const bool is_direct = b.out_dtype == DType::kF32;
   float* sums = is_direct ? reinterpret_cast<float*>(b.out) : room(scratch.out, b.rows * b.cols);
   const int64_t stride = is_direct ? b.out_stride : b.cols;
-  const int64_t panel =
-      b.dtype == DType::kF32 ? b.depth : std::max<int64_t>(kPanelElements / b.cols, 1);
+  const int64_t panel = b.dtype == DType::kF32
+                            ? kMaxBlasDepth
+                            : std::max<int64_t>(kPanelElements / std::max(b.rows, b.cols), 1);
   for (int64_t d = 0; d < b.depth; d += panel) {
     const int64_t depth = std::min(panel, b.depth - d);
     const Matrix lhs = as_float(b.dtype, b.lhs, b.lhs.is_transposed, d, depth, b.rows,
@@ -135,7 +143,9 @@ SingleThreadedBlas::SingleThreadedBlas() {
 SingleThreadedBlas::~SingleThreadedBlas() {
   SingleThreadScopes& all = scopes();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (holds_ && --all.count == 0) all.control.set_num_threads(all.num_threads_before);
+  if (!holds_ || --all.count > 0) return;
+  // Another number is somebody else's wish of meanwhile.
+  if (all.control.get_num_threads() == 1) all.control.set_num_threads(all.num_threads_before);
 }
 
 }  // namespace graphsafe_gg::cpu

@@ -16,7 +16,8 @@ void multiply_blas(const Block& block, Scratch& scratch);
 
 // While one lives, BLAS computes each call on the thread that makes it: several threads then call
 // it at a time, and none of its own spins. The setting is the library's, so other calls of the same
-// library feel it meanwhile; the last to go restores what the first one found.
+// library feel it meanwhile; the last to go restores what the first one found, unless somebody else
+// has set another number by then.
 class SingleThreadedBlas {
  public:
   SingleThreadedBlas();

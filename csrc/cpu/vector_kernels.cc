@@ -239,7 +239,8 @@ std::vector<const VectorKernels*> find_usable() {
 }  // namespace
 
 const std::vector<const VectorKernels*>& usable_vector_kernels() {
-  static const std::vector<const VectorKernels*> usable = find_usable();
+  // Leaked: XLA's threads may still compute at exit.
+  static const auto& usable = *new std::vector<const VectorKernels*>(find_usable());
   return usable;
 }
 

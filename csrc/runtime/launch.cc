@@ -53,12 +53,14 @@ Config config_by_symbol(const DeviceState& device, const Problem& problem,
                         const std::string& symbol) {
   std::string built;
   for (const Config& config : candidate_configs(problem, device.traits())) {
-    const Kernel& kernel = kernel_for(problem, config);
-    if (symbol == kernel.symbol) return config;
-    built += std::string(built.empty() ? "" : ", ") + kernel.symbol;
+    const Kernel* kernel = find_kernel(problem, config);
+    if (kernel == nullptr) continue;
+    if (symbol == kernel->symbol) return config;
+    built += std::string(built.empty() ? "" : ", ") + kernel->symbol;
   }
-  throw InvalidArgument("grouped_gemm: config must be one of " + built + " for " +
-                        to_string(problem) + "; got " + symbol + ".");
+  throw InvalidArgument("raw.grouped_gemm: config must be one of " + built + " for " +
+                        to_string(problem) + "; got " + symbol +
+                        ". Take one of raw.grouped_gemm_configs, or none.");
 }
 
 void launch(DeviceState& device, const Problem& problem, const Operands& operands, Site& site,

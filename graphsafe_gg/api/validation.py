@@ -102,14 +102,14 @@ def check_index(op: str, name: str, array) -> None:
         raise ValueError(message(op, name, rule, f"shape {array.shape}", advice))
 
 
-def check_dtypes(op: str, lhs, rhs, group_sizes) -> None:
+def check_dtypes(op: str, lhs, rhs, group_sizes, rhs_name: str = "rhs") -> None:
     _check_float(op, "lhs", lhs.dtype)
-    _check_float(op, "rhs", rhs.dtype)
+    _check_float(op, rhs_name, rhs.dtype)
     if lhs.dtype != rhs.dtype:
         raise TypeError(
             message(
                 op,
-                "rhs",
+                rhs_name,
                 f"have lhs's dtype {lhs.dtype}",
                 rhs.dtype,
                 "Cast one of them.",

@@ -211,7 +211,7 @@ def _drhs_call(lhs, dout, group_sizes, out, name, group_offset=None) -> _Call:
     if dout.shape[0] != lhs.shape[0]:
         rule = f"have lhs's {lhs.shape[0]} rows"
         raise ValueError(message(op, "dout", rule, dout.shape, "Pass the same rows."))
-    validation.check_dtypes(op, lhs, dout, group_sizes)
+    validation.check_dtypes(op, lhs, dout, group_sizes, "dout")
     (m, k), n, num_sizes = lhs.shape, dout.shape[1], group_sizes.shape[0]
     num_groups = num_sizes
     if group_offset is not None and out.ndim == 3:
