@@ -120,7 +120,7 @@ __device__ __forceinline__ void load_transposed_bias(float (&bias)[2], const Til
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const bool exists = from != nullptr && col + i * 8 < out.cols;
-    bias[i] = exists ? ptx::to_float(from[col + i * 8]) : 0.0f;
+    bias[i] = exists ? ptx::to_float(from[col + i * 8]) : -0.0f;  // which changes nothing
   }
 }
 

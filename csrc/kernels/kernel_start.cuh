@@ -28,17 +28,18 @@ struct NoWeights {
 };
 
 // The first kDepth rows, along k, of the tile of weights that this block begins with if every group
-// has rows, but few of them.
-template <typename T, bool kTransposeRhs, int kBlockN, int kDepth>
+// has rows, but few of them. kTileBlocks neighbours have one tile.
+template <typename T, bool kTransposeRhs, int kBlockN, int kDepth, int kTileBlocks = 1>
 struct FirstWeights {
   __device__ static void prefetch(const KernelArgs& args) {
     const int64_t num_n_tiles = (args.n + kBlockN - 1) / kBlockN;
-    const int64_t group = blockIdx.x / num_n_tiles;
+    const int64_t tile = blockIdx.x / kTileBlocks;
+    const int64_t group = tile / num_n_tiles;
     // An index on the device may be what the kernel before this one writes.
     const int64_t layer = args.layer.value;
     if (args.layer.address != nullptr || !is_legal_layer(layer, args.num_layers)) return;
     if (group >= args.num_groups) return;
-    const int64_t col = (blockIdx.x - group * num_n_tiles) * kBlockN;
+    const int64_t col = (tile - group * num_n_tiles) * kBlockN;
     const int64_t cols = args.n - col < kBlockN ? args.n - col : kBlockN;
     const int64_t depth = args.k < kDepth ? args.k : kDepth;
     const T* const matrix =
@@ -65,12 +66,11 @@ struct FirstWeights {
 // before this one on the stream may still run, if this one was launched to start early.
 template <class Weights>
 __device__ __forceinline__ bool start_kernel(const KernelArgs& args) {
-  // Only between such launches: the next kernel of others may not wait by itself.
-  if (args.starts_early != 0) {
-    ptx::launch_dependents();
-    Weights::prefetch(args);
-  }
+  if (args.starts_early != 0) Weights::prefetch(args);
   ptx::wait_for_dependencies();
+  // Not before the wait: what came before this kernel has then ended for the next one, too. Only
+  // between such launches: a next kernel that was not made for it may not wait by itself.
+  if (args.starts_early != 0) ptx::launch_dependents();
   return !guard_holds(args);
 }
 

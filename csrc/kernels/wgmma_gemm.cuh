@@ -38,6 +38,7 @@ class WgmmaGemm : public WgmmaPipeline<WgmmaGemm<Shape>, Shape> {
 
  public:
   static constexpr bool kIsTransposed = false;
+  static constexpr int kTileBlocks = kCluster;
   using Pipeline::Pipeline;
 
  private:
@@ -100,7 +101,7 @@ class WgmmaGemm : public WgmmaPipeline<WgmmaGemm<Shape>, Shape> {
     }
   }
 
-  __device__ void compute(const WgmmaTile& tile, int consumer, Position& at) const {
+  __device__ __forceinline__ void compute(const WgmmaTile& tile, int consumer, Position& at) const {
     const int rows = tile.m_live - consumer * kWgmmaM;
     if (rows <= 0) return skip(tile.num_steps, at);
     float acc[kBlockN / 8][4];

@@ -51,7 +51,7 @@ class WgmmaPipeline : protected Shape {
 
   __device__ void run() {
     using Weights = FirstWeights<typename Shape::T, Shape::kTransposeRhs, Shape::kBlockN,
-                                 Shape::kBlockK * Shape::kStages>;
+                                 Shape::kBlockK * Shape::kStages, Kernel::kTileBlocks>;
     if (!start_kernel<Weights>(args_)) return;
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {

@@ -42,6 +42,7 @@ class WgmmaTransposed : public WgmmaPipeline<WgmmaTransposed<Shape>, Shape> {
 
  public:
   static constexpr bool kIsTransposed = true;
+  static constexpr int kTileBlocks = 1;
   using Pipeline::Pipeline;
 
  private:
@@ -109,7 +110,7 @@ class WgmmaTransposed : public WgmmaPipeline<WgmmaTransposed<Shape>, Shape> {
 
   using Accumulator = float[kFrags][kBlockM / 8][4];
 
-  __device__ void compute(const WgmmaTile& tile, int consumer, Position& at) const {
+  __device__ __forceinline__ void compute(const WgmmaTile& tile, int consumer, Position& at) const {
     const int cols = tile.n_live - consumer * kConsumerCols;
     if (cols <= 0) return skip(tile.num_steps, at);
     Accumulator acc;

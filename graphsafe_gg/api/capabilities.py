@@ -13,22 +13,17 @@ DTYPES = ("bfloat16", "float16", "float32")
 PRODUCTS = ("forward", "dlhs", "drhs")
 MODES = ("device", "async", "sync")
 
-_RECORD = "GPU tests on record: benchmarks/results/gpu-tests-h200.json"
 _ARCHITECTURES = {
     "cpu": ("x86-64",),
     "cuda": ("sm_90", "sm_80 to sm_89", "sm_100 and newer", "before sm_80"),
 }
 _STATUS = {
     "x86-64": ("stable", "tested in CI"),
-    "sm_90": ("stable", _RECORD),
+    # "stable", "GPU tests on record: FILE", once they ran on these kernels.
+    "sm_90": ("experimental", "newer than the GPU tests on record"),
     "sm_80 to sm_89": ("experimental", "compiled; no GPU tests on record"),
     "sm_100 and newer": ("experimental", "from PTX; no GPU tests on record"),
 }
-# The GPU tests on record ran before there was a kernel for many rows a group.
-_NEWER = (
-    "experimental",
-    "the kernel for many rows is newer than the GPU tests on record",
-)
 _CPU_PATH = "own kernel for few rows a group, else BLAS"
 _PATHS = {
     "device": "one kernel that reads the sizes",
@@ -75,10 +70,7 @@ def capability(
     if architecture not in _STATUS:
         reason = "the kernels need cp.async and the bfloat16 mma of sm_80"
         return Capability(*key, "", "not built", reason)
-    status = _STATUS[architecture]
-    if architecture == "sm_90" and dtype != "float32" and product != "drhs":
-        status = _NEWER
-    return Capability(*key, _PATHS[mode], *status)
+    return Capability(*key, _PATHS[mode], *_STATUS[architecture])
 
 
 def architecture_of(compute_capability: int) -> str:

@@ -68,6 +68,7 @@ def grouped_gemm_configs(
     """The kernels that can compute this product on lhs's GPU, best guess first.
 
     Each may be the `config` of `grouped_gemm`, to time them; results are the same.
+    Those with `wgmmat` in their names are experimental: no GPU tests on record.
     """
     options = (transpose_rhs, None, bias, group_offset, layer)
     call = _grouped_gemm_call(lhs, rhs, group_sizes, out, *options)
@@ -112,7 +113,7 @@ def grouped_gemm(
         that one allows it, as a kernel launched in this way does (programmatic
         dependent launch, on compute capability 9.0; without effect elsewhere). Until
         that one has ended, it reads weights alone, to bring them closer: what counts is
-        what they hold by then.
+        what they hold by then. Experimental: no GPU tests on record.
       name: names the call site in errors.
 
     Raises:

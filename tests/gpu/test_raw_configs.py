@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel that can compute a product, whether or not it is chosen."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.gpu
 # ((m, k, n), sizes): few rows and many a group, more than a tile has, k of many stages.
 CALLS = [
     ((67, 72, 136), [30, 0, 1, 36]),
-    ((900, 136, 264), [500, 0, 380]),
+    ((300, 136, 264), [160, 0, 120]),
     ((2600, 1032, 520), [1, 33, 2300, 0, 257]),
 ]
 
@@ -69,6 +71,36 @@ def test_raw_configs_have_the_same_bits(gpu, dtype, transpose_rhs):
 def test_raw_configs_under_a_checker(gpu, transpose_rhs):
     """The middle call: small, and with the kernels for many rows."""
     check_configs(gpu, jnp.bfloat16, transpose_rhs, CALLS[1:2])
+
+
+@pytest.mark.parametrize("out_dtype", DTYPES)
+@pytest.mark.parametrize("offset", [0, 2], ids=["aligned", "misaligned"])
+@pytest.mark.parametrize("transpose_rhs", [False, True], ids=["gkn", "gnk"])
+def test_raw_configs_with_bias(gpu, transpose_rhs, offset, out_dtype):
+    """Into every type; from addresses that no tensor map takes, by elements."""
+    (m, k, n), sizes = CALLS[1]
+    rng, stream = np.random.default_rng(0), Stream()
+    inner = (n, k) if transpose_rhs else (k, n)
+
+    def put(*shape, dtype=jnp.bfloat16):
+        flat = rng.standard_normal(math.prod(shape) + 1, np.float32).astype(dtype)
+        array = gpu.put(flat)
+        step = offset // 2 * array.dtype.itemsize
+        return raw.DeviceArray(array.address + step, shape, array.dtype)
+
+    arrays = (put(m, k), put(3, *inner), gpu.put(np.asarray(sizes, np.int32)))
+    arrays = (*arrays, put(m, n, dtype=out_dtype))
+    options = {"transpose_rhs": transpose_rhs, "bias": put(3, n)}
+    want = None
+    for config in ("", *raw.grouped_gemm_configs(*arrays, **options)):
+        raw.initialize_grouped_gemm(*arrays, **options, config=config)
+        gpu.fill_nan(arrays[3], stream)
+        raw.grouped_gemm(stream, *arrays, **options, config=config)
+        stream.synchronize()
+        result = gpu.read(arrays[3])
+        want = result if want is None else want
+        assert np.isfinite(want.astype(np.float32)).all()
+        assert_bit_equal(result, want, what=config)
 
 
 def test_raw_configs_have_the_same_bits_again(gpu):

@@ -60,7 +60,9 @@ def test_every_config_is_timed_beside_the_chosen_one(run, monkeypatch):
 
     monkeypatch.setattr(bench, "launcher", launch)
     status, doc = run("--timings=graph", "--configs")
-    assert status == 0
+    assert status == 1
+    (failure,) = doc["failures"]
+    assert "broken: wrong result" in failure
     (row,) = doc["rows"]
     assert set(row["baselines_ms"]) == {"stream_read", "one"}
     assert 0 < row["rel_err"] < 4e-3

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import graphsafe_gg as gg
+from graphsafe_gg.api.capabilities import capability
 
 LHS = jax.ShapeDtypeStruct((16, 8), jnp.bfloat16)
 RHS = jax.ShapeDtypeStruct((4, 8, 6), jnp.bfloat16)
@@ -21,11 +22,11 @@ def test_explain_text_of_one_call():
     def step(lhs, rhs, sizes):
         return gg.grouped_gemm(lhs, rhs, sizes, name="experts")
 
+    row = capability("cuda", "sm_90", "bfloat16", "forward", "device")
     assert str(on_h200(step)(LHS, RHS, SIZES)) == (
         "experts: forward bfloat16 -> bfloat16, m = 16, k = 8, n = 6, 4 groups as (g, "
         "k, n)\n"
-        "  mode device on cuda sm_90: one kernel that reads the sizes; experimental: "
-        "the kernel for many rows is newer than the GPU tests on record\n"
+        f"  mode device on cuda sm_90: {row.path}; {row.status}: {row.reason}\n"
         "  no host wait; captured in a CUDA graph"
     )
 
@@ -82,10 +83,9 @@ def test_explain_of_modes_and_operands():
         "waits for the traced group_offset or layer too",
     )
     assert local.problem.endswith("2 groups of 4 as (g, k, n)")
-    assert (early.capability.status, local.capability.status) == (
-        "stable",
-        "experimental",
-    )
+    of_table = capability("cuda", "sm_90", "float32", "forward", "async")
+    assert early.capability.status == of_table.status
+    assert local.capability.status == "experimental"
 
 
 def test_explain_other_architectures_and_this_machine():
