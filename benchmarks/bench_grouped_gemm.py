@@ -6,13 +6,10 @@ benchmarks/README.md says how to run it and how to read a row.
 """
 
 import argparse
-import dataclasses
-import fnmatch
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 # Operands and torch's memory lie beside JAX's pool, so JAX takes only what it needs.
@@ -20,33 +17,19 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import baselines
 import gpu_facts
+import raw_product
 import results
 import shapes
 import stream_read
 import timing
 import workload as workloads
+from jobs import Job, make_jobs
 
 TIMINGS = ("graph", "rotating", "jit")
 # Largest rel_err that rounding explains; a row above it is recorded and reported.
 REL_ERR_LIMITS = {"bfloat16": 4e-3, "float16": 6e-4, "float32": 3e-5}
 _POOL_SHARE = 0.6
 _ROTATED_BYTES = 1 << 30
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """One case with its operands, timed in one or more ways."""
-
-    case: shapes.Case
-    pattern: str
-    product: str
-    layout: str
-    dtype: str
-    timings: tuple[str, ...]
-
-    def __str__(self) -> str:
-        where = (self.pattern, self.product, self.layout, self.dtype)
-        return f"{self.case.name} {' '.join(where)}"
 
 
 class Bench:
@@ -158,7 +141,7 @@ class Bench:
         num_calls = max(timing.NUM_CALLS, len(load.copies))
 
         def contestant(name: str, **options) -> timing.GraphContestant:
-            issue = launcher(self.device, load, **options)
+            issue = raw_product.launcher(self.device, load, **options)
             return timing.GraphContestant(self.device, name, issue, num_calls)
 
         ours = {"": contestant("ours")}
@@ -166,7 +149,7 @@ class Bench:
             ours[", started early"] = contestant("ours, early", starts_early=True)
         configs = []
         if self.options.configs:
-            names = config_names(self.device, load)
+            names = raw_product.config_names(self.device, load)
             configs = [contestant(name, config=name) for name in names]
         read = stream_read.read_contestant(
             self.device,
@@ -356,96 +339,6 @@ class Bench:
             if self.earlier is not None:
                 document = results.merge(self.earlier, document)
             results.write(document, self.options.out)
-
-
-def launcher(
-    device,
-    load: workloads.Workload,
-    *,
-    config: str = "",
-    starts_early: bool = False,
-):
-    """Puts call i of ours on the device's stream. Loads the kernel now."""
-    if device.dlpack_type == 1:
-        return device.grouped_gemm_launcher(load)
-    from graphsafe_gg import raw
-
-    a, copies, sizes, out = _raw_operands(device, load)
-    if load.dims.is_drhs:
-        raw.initialize_drhs(a, copies[0], sizes, out)
-        return lambda i: raw.drhs(device.stream, a, copies[0], sizes, out)
-    options = {"transpose_rhs": load.dims.transpose_rhs, "config": config}
-    raw.initialize_grouped_gemm(a, copies[0], sizes, out, **options)
-    options["starts_early"] = starts_early
-    return lambda i: raw.grouped_gemm(
-        device.stream, a, copies[i % len(copies)], sizes, out, **options
-    )
-
-
-def config_names(device, load: workloads.Workload) -> list[str]:
-    """The kernels that can compute the product, where there is a choice."""
-    if device.dlpack_type == 1 or load.dims.is_drhs:
-        return []
-    from graphsafe_gg import raw
-
-    a, copies, sizes, out = _raw_operands(device, load)
-    transpose_rhs = load.dims.transpose_rhs
-    return raw.grouped_gemm_configs(
-        a, copies[0], sizes, out, transpose_rhs=transpose_rhs
-    )
-
-
-def _raw_operands(device, load: workloads.Workload):
-    from graphsafe_gg import raw
-
-    dims = load.dims
-
-    def array(address: int, shape: tuple[int, ...], dtype: str) -> raw.DeviceArray:
-        return raw.DeviceArray(address, shape, dtype, device.ordinal)
-
-    a = array(load.a, dims.a_shape, load.dtype)
-    copies = [array(address, dims.b_shape, load.dtype) for address in load.copies]
-    sizes = array(load.group_sizes, (dims.g,), "int32")
-    out = array(load.out, dims.out_shape, load.dtype)
-    return a, copies, sizes, out
-
-
-def make_jobs(options: argparse.Namespace) -> list[Job]:
-    """Every job the options ask for, those of one dtype together."""
-    jobs = list(_jobs(options))
-    if not jobs:
-        raise SystemExit(
-            f"bench_grouped_gemm: suite {options.suite} has no case that matches "
-            f"{options.cases}; --list prints them."
-        )
-    return sorted(jobs, key=lambda job: options.dtypes.index(job.dtype))
-
-
-def _jobs(options: argparse.Namespace) -> Iterator[Job]:
-    for case in shapes.cases_of(options.suite, options.rows):
-        if not any(fnmatch.fnmatch(case.name, glob) for glob in options.cases):
-            continue
-        if options.dry_run:
-            case = _shrunk(case)
-        for product in options.products:
-            timings = tuple(
-                kind
-                for kind in options.timings
-                if not (kind == "rotating" and product == "drhs")
-            )
-            for pattern in options.patterns or (shapes.default_pattern(case),):
-                if pattern == "tokens" and not case.top_k:
-                    continue
-                for layout in options.layouts:
-                    for dtype in options.dtypes:
-                        yield Job(case, pattern, product, layout, dtype, timings)
-
-
-def _shrunk(case: shapes.Case) -> shapes.Case:
-    """The case made small enough for NumPy, for dry runs."""
-    if case.top_k:
-        return dataclasses.replace(case, k=32, n=48)
-    return dataclasses.replace(case, m=min(case.m, 96), k=32, n=48)
 
 
 def row_line(row: dict, read_tb_s: float) -> str:

@@ -11,6 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import bench_grouped_gemm as bench
+import raw_product
 import results
 
 FILE = "decode-dry-run.json"
@@ -52,13 +53,13 @@ def test_every_timing_and_product_gives_a_valid_row(run, capsys):
 
 
 def test_every_config_is_timed_beside_the_chosen_one(run, monkeypatch):
-    launcher = bench.launcher
-    monkeypatch.setattr(bench, "config_names", lambda device, load: ["one", "broken"])
+    launcher, names = raw_product.launcher, ["one", "broken"]
+    monkeypatch.setattr(raw_product, "config_names", lambda device, load: names)
 
     def launch(device, load, *, config="", **_):
         return (lambda i: None) if config == "broken" else launcher(device, load)
 
-    monkeypatch.setattr(bench, "launcher", launch)
+    monkeypatch.setattr(raw_product, "launcher", launch)
     status, doc = run("--timings=graph", "--configs")
     assert status == 1
     (failure,) = doc["failures"]
