@@ -3,6 +3,7 @@
 #include "runtime/launch.h"
 
 #include <string>
+#include <vector>
 
 #include "runtime/check.h"
 #include "runtime/context_guard.h"
@@ -51,12 +52,16 @@ void load_kernel(DeviceState& device, const Problem& problem, const Config& conf
 
 Config config_by_symbol(const DeviceState& device, const Problem& problem,
                         const std::string& symbol) {
-  std::string built;
-  for (const Config& config : candidate_configs(problem, device.traits())) {
+  const std::vector<Config> configs = candidate_configs(problem, device.traits());
+  for (const Config& config : configs) {
     const Kernel* kernel = find_kernel(problem, config);
-    if (kernel == nullptr) continue;
-    if (symbol == kernel->symbol) return config;
-    built += std::string(built.empty() ? "" : ", ") + kernel->symbol;
+    if (kernel != nullptr && symbol == kernel->symbol) return config;
+  }
+  std::string built;
+  for (const Config& config : configs) {
+    if (const Kernel* kernel = find_kernel(problem, config)) {
+      built += std::string(built.empty() ? "" : ", ") + kernel->symbol;
+    }
   }
   throw InvalidArgument("raw.grouped_gemm: config must be one of " + built + " for " +
                         to_string(problem) + "; got " + symbol +
